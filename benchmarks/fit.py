@@ -12,7 +12,7 @@ several repeats (fewer where one takes long), kernels compiled before:
 - `cge`: `CGE()`, the default, which selects weighting, classifier and label propagation on the validation labels;
 - `cge degree`: `CGE(weighting="degree", classifier="consistency")`, which selects label propagation only;
 - `grand`: random propagation and consistency training over eight hops, the recipe of GRAND (Feng et al. 2020). It is
-  `CGE(weighting="uniform", classifier="consistency", hops=8, label_propagation="no", dim=32)`, our implementation of
+  `CGE(weighting="uniform", classifier="consistency", hops=8, label_propagation=False, dim=32)`, our implementation of
   that recipe, not the authors' code.
 
 `M nodes/s` is the number of nodes divided by the seconds of the run. The note has seconds and peak memory, their ratios
@@ -45,7 +45,7 @@ _DATA = {"nell": "nell-0.1"}
 _SETTINGS = ("transductive", "inductive")
 _WEIGHTINGS = ("average", "cnn", "lstm")
 _GCN = "gcn"
-_GRAND = {"weighting": "uniform", "classifier": "consistency", "hops": 8, "label_propagation": "no", "dim": 32}
+_GRAND = {"weighting": "uniform", "classifier": "consistency", "hops": 8, "label_propagation": False, "dim": 32}
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # GCN comes first: the others are compared with it
     _GCN: ("GCN", {"hidden": 32}),
     "cge": ("CGE", {}),

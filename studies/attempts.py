@@ -124,13 +124,13 @@ class HopPropagation:
 
     def __init__(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, start: EdgeWeighting) -> None:
         self.transitions, self.edge_inputs = transitions, edge_inputs
-        self.weightings = [deepcopy(start) for _ in range(len(start.hops) - 1)]
+        self.weightings = [deepcopy(start) for _ in range(len(start.hop_weights) - 1)]
         self._initial = [parameter.detach().clone() for parameter in self.parameters()]
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the parameters of every hop; the hop weights are those of the first."""
         own = [(weighting.coefficients, weighting.self_loop, weighting.normalization) for weighting in self.weightings]
-        return [self.weightings[0].hops, *(parameter for group in own for parameter in group)]
+        return [self.weightings[0].hop_weights, *(parameter for group in own for parameter in group)]
 
     def initial_parameters(self) -> list[Tensor]:
         """Return the parameters before training."""
@@ -138,8 +138,8 @@ class HopPropagation:
 
     def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
         """Return the function X → Σ_k h_k M_1 … M_k X."""
-        matrices = [weighting.edge_weights(self.transitions, self.edge_inputs) for weighting in self.weightings]
-        hops = self.weightings[0].hop_weights()
+        matrices = [weighting.normalized_weights(self.transitions, self.edge_inputs) for weighting in self.weightings]
+        hops = self.weightings[0].normalized_hop_weights()
 
         def propagated(inputs: Tensor) -> Tensor:
             total = hops[-1] * inputs
@@ -165,8 +165,8 @@ def matrix_per_hop(setup: Setup) -> Propagation:
     Classifiers that propagate class scores keep the sum, since their columns are classes.
     """
     weighting, transitions = setup.learn().edge_weighting, setup.data.transitions
-    hops, dim = weighting.hop_weights().detach(), _HOP_DIM
-    matrix = weighting.edge_weights(transitions, setup.data.edge_inputs).detach()
+    hops, dim = weighting.normalized_hop_weights().detach(), _HOP_DIM
+    matrix = weighting.normalized_weights(transitions, setup.data.edge_inputs).detach()
     evaluator = setup.search.evaluator
     evaluator.work = replace(evaluator.work, settings=replace(evaluator.settings, dim=len(hops) * dim))
 
@@ -211,7 +211,7 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
     size = replace(evaluator.work.size, columns=0)  # some propagations mix columns: keep W after them
     evaluator.work = replace(evaluator.work, size=size)
     search = ModelSearch(evaluator)
-    start = search.initial_weighting()
+    start = search.start_of_learning()
     setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []

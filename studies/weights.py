@@ -87,7 +87,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "average": {"weighting": "average"},
     "cnn": {"weighting": "cnn"},
     "lstm": {"weighting": "lstm"},
-    "features only": {"weighting": "uniform", "hops": 0, "classifier": "mlp", "label_propagation": "no"},
+    "features only": {"weighting": "uniform", "hops": 0, "classifier": "mlp", "label_propagation": False},
     # Ablations, all with degree weights.
     "degree, mlp": {"weighting": "degree", "classifier": "mlp"},
     "degree, consistency": {"weighting": "degree", "classifier": "consistency"},
@@ -95,7 +95,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "degree, 2 hops": {"weighting": "degree", "hops": 2},
     "degree, 8 hops": {"weighting": "degree", "hops": 8},
     "degree, learned inputs": {"weighting": "degree", "inputs": "learned"},
-    "degree, label propagation": {"weighting": "degree", "label_propagation": "yes"},
+    "degree, label propagation": {"weighting": "degree", "label_propagation": True},
     "degree, 3 estimators": {"weighting": "degree", "n_estimators": 3},
     "degree, no consistency loss": {"weighting": "degree", "classifier": "consistency", "consistency_weight": 0.0},
     "sampled, constant": {"weighting": ConstantNetwork},
@@ -162,7 +162,7 @@ def run(cell: Cell) -> dict[str, Any]:
         return _run_attempt(cell, graph, labels, split)
     start = time.process_time()  # of this process, since others may run at the same time
     y, validation = (np.where(_mask(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
-    settings = {"prior_correction": "no"} | METHODS[cell.method]  # weightings are compared without it
+    settings = {"prior_correction": False} | METHODS[cell.method]  # weightings are compared without it
     model = make_estimator(CGE, {**settings, "random_state": cell.seed, "n_jobs": 1}).fit(graph, y, validation)
     seconds = time.process_time() - start
     ids = graph.node_ids
@@ -191,7 +191,7 @@ def _run_attempt(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[
     folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
     task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
-    settings = encoder_settings(CGE(weighting="edges+hops", label_propagation="no", random_state=seed), task.classes)
+    settings = encoder_settings(CGE(weighting="edges+hops", label_propagation=False, random_state=seed), task.classes)
     probabilities, classifiers, weighting = attempt(cell.method, task, EncoderData(graph, n_jobs=1), settings)
     correct = (probabilities.argmax(1) == codes).numpy()
     return {

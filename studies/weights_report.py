@@ -89,9 +89,10 @@ def _mean_parameters(learned: list[dict[str, Any]]) -> dict[str, Any]:
         name: mean_interval([parameters["coefficients"][name] for parameters in learned]).mean
         for name in learned[0]["coefficients"]
     }
-    hops = [mean_interval(list(values)).mean for values in zip(*(run["hops"] for run in learned), strict=True)]
+    columns = zip(*(run["hop_weights"] for run in learned), strict=True)
+    hop_weights = [mean_interval(list(values)).mean for values in columns]
     others = {name: mean_interval([run[name] for run in learned]).mean for name in ("self_loop", "normalization")}
-    return {"coefficients": coefficients, "hops": hops} | others
+    return {"coefficients": coefficients, "hop_weights": hop_weights} | others
 
 
 def write_report(folder: Path) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _parameters(name: str, means: dict[str, Any]) -> str:
     largest = sorted(means["coefficients"].items(), key=lambda pair: -abs(pair[1]))[:8]
     values = [*largest, ("self-loop", means["self_loop"])]
     coefficients = ", ".join(f"{label} {value:+.2f}" for label, value in values)
-    hops = ", ".join(f"{value:+.2f}" for value in means["hops"])
+    hops = ", ".join(f"{value:+.2f}" for value in means["hop_weights"])
     return (
         f"Learned parameters of `{name}`, mean over runs: coefficients {coefficients}; normalization exponent "
         f"{means['normalization']:.2f}; hop weights {hops}."

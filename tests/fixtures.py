@@ -141,7 +141,7 @@ def edge_propagation(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgeP
         "coefficients": [0.0] * len(scale.names),
         "self_loop": 0.0,
         "normalization": 0.5,
-        "hops": [1.0] * 3,
+        "hop_weights": [1.0] * 3,
     } | changed
     return EdgePropagation(transitions, edge_inputs, EdgeWeighting(**settings)), scale
 

@@ -77,9 +77,9 @@ def concatenate_ids(source: Array, target: Array) -> Array:
 
 
 def checked_integer(name: str, value: Any, minimum: int) -> int:
-    """Return the value of a parameter that must be a whole number of at least `minimum`."""
+    """Return the value of a parameter that must be an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise InputError(parameter=name, expected=f"a whole number of at least {minimum}", found=value)
+        raise InputError(parameter=name, expected=f"an integer of at least {minimum}", found=value)
     return int(value)
 
 

@@ -37,11 +37,11 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
             return array.astype(object)
         return array.astype(np.int64)
     if array.dtype.kind == "f":
-        exact = 2.0 ** min(np.finfo(array.dtype).nmant + 1, 53)  # from here on, adjacent whole numbers are equal
+        exact = 2.0 ** min(np.finfo(array.dtype).nmant + 1, 53)  # from here on, adjacent integers are equal
         wide = array.astype(np.float64)
         wrong = np.flatnonzero(~(np.abs(wide) < exact) | (wide != np.floor(wide)))
         if len(wrong):
-            raise InputError(f"{what} contain {array[wrong[0]]} at position {wrong[0]:,}; use whole numbers or strings")
+            raise InputError(f"{what} contain {array[wrong[0]]} at position {wrong[0]:,}; use integers or strings")
         return array.astype(np.int64)
     if array.dtype.kind in "US":
         return array.astype(object)

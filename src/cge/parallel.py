@@ -73,7 +73,7 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise InputError(parameter="n_jobs", expected="a whole number of at least 1, -1 or None", found=n_jobs)
+        raise InputError(parameter="n_jobs", expected="an integer of at least 1, -1 or None", found=n_jobs)
     return int(n_jobs)
 
 

@@ -26,7 +26,7 @@ _UNIT = 1.0 / (1 << 53)
 
 def _digest(seed: int, names: tuple[str | int, ...]) -> bytes:
     if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise InputError(f"the seed must be a whole number of at least 0, found {seed!r}")
+        raise InputError(f"the seed must be an integer of at least 0, found {seed!r}")
     digest = hashlib.blake2b(digest_size=32)
     for name in (int(seed), *names):
         text = f"{'text' if isinstance(name, str) else 'number'} {name}".encode()

@@ -45,7 +45,7 @@ Array = npt.NDArray[Any]
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-FILES = ["edges.csv", "--nodes", "packages.txt", "--features", "words.npz", "--labels", "labels.csv"]
+FILES = ["edges.csv", "--node-list", "packages.txt", "--features", "words.npz", "--labels", "labels.csv"]
 QUICK = ["--max-epochs", "150", "--classifier", "mlp", "--weighting", "degree", "--label-propagation", "yes"]
 SECTIONS = {"libs": 120, "python": 80, "games": 40, "fonts": 20, "vcs": 10}  # skewed, as sections are
 TIMEOUT = 300  # seconds for a command, on a busy machine

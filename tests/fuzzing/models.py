@@ -33,7 +33,7 @@ _PAPER: dict[str, Any] = _QUICK | {
     "outer_problem": {"outer_steps": 1},
 }
 _KINDS: dict[str, Any] = {
-    "edges": lambda: cge.CGE("edges+hops", classifier="mlp", label_propagation="yes", **_QUICK),
+    "edges": lambda: cge.CGE("edges+hops", classifier="mlp", label_propagation=True, **_QUICK),
     "sampled": lambda: cge.CGE("average", classifier="consistency", **_QUICK),
     "transductive": lambda: cge.PaperCGE("transductive", "cnn", **_PAPER),
     "inductive": lambda: cge.PaperCGE("inductive", "uniform", **_PAPER),

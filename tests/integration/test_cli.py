@@ -54,7 +54,7 @@ def test_options_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     )
     path.write_text("1\t2\t5\n2\t3\t6\n")
     words = ["--delimiter", "tab", "--no-header", "--unweighted", "--comment", ""]
-    result = checked(capsys, str(path), *words, "--labels", str(labels), "--node", "who", "--label", "1")
+    result = checked(capsys, str(path), *words, "--labels", str(labels), "--node-column", "who", "--label-column", "1")
     assert result["graph"]["weighted"] is False
     assert result["classes"] == {"happy": 1, "sad": 1}
     assert result["reading"]["columns"] == {"source": 1, "target": 2}
@@ -142,7 +142,7 @@ def test_columns_that_are_not_read_are_told_where_nothing_was_said(
 def test_options_about_labels_need_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "edges.csv"
     path.write_text("1,2\n")
-    for words in (["--label", "labels.csv"], ["--node", "1"], ["--multilabel"]):
+    for words in (["--label-column", "labels.csv"], ["--node-column", "1"], ["--multilabel"]):
         assert run(["check", str(path), *words]) == 2
         assert f"{words[0]} describes the file of --labels; add --labels, or leave it out" in capsys.readouterr().err
 
@@ -166,7 +166,7 @@ def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.Captur
         ("id\nwho\nann\nbob\ncy\n", 0),  # there is a header
     ):
         nodes.write_text(f"# people\n{names}")
-        result = checked(capsys, str(edges), "--nodes", str(nodes))["notes"]
+        result = checked(capsys, str(edges), "--node-list", str(nodes))["notes"]
         assert len(result) == notes
         assert all(text.startswith(note) for text in result)
 
@@ -216,7 +216,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [line for line in output.split("\n") if line != line.rstrip()] == []
     assert "2,708" in output
     assert "Accuracy on 1,000 test papers" in output
-    assert output.count("% confidence)") == 3
+    assert output.count("(probability 0.") == 3
     assert run([*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     methods = {row["method"]: row for row in result["accuracy"]}

@@ -325,8 +325,8 @@ def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--set", "nonsense=1"], "cge has no setting 'nonsense'; it has weighting, dim, "),
         (["--set", "nonsense"], "--set takes name=value, found 'nonsense'"),
         (["--set", "random_state=3"], "cge has no setting 'random_state'; it has weighting, "),
-        (["--method", "sgc", "--set", "hops=0"], "hops must be a whole number from 1 to 100, "),
-        (["--method", "sgc", "--set", "hops=two"], "hops must be a whole number from 1 to 100, "),
+        (["--method", "sgc", "--set", "hops=0"], "hops must be an integer from 1 to 100, "),
+        (["--method", "sgc", "--set", "hops=two"], "hops must be an integer from 1 to 100, "),
         (["--config", "no.toml"], "no.toml: there is no such file"),
         (["--config", "."], ".: the file cannot be read ("),
         (
@@ -418,7 +418,7 @@ def test_a_quiet_search(people: str, here: Path, capsys: pytest.CaptureFixture[s
         (["--method", "magic"], "there is no method 'magic'; choose one of features"),
         (["--method", "features"], "features has nothing to tune: it selects its settings in every fit"),
         (["--method", "sgc", "--set", "dim=3"], "sgc has no setting 'dim'; it has hops"),
-        (["--method", "gcn", "--set", "hidden=0"], "hidden must be a whole number from 1 to 4096"),
+        (["--method", "gcn", "--set", "hidden=0"], "hidden must be an integer from 1 to 4096"),
         (["--method", "gcn", "--storage", "."], "the storage '.' cannot be opened: [Errno 21] Is a directory: '.'"),
         (
             ["--method", "gcn", "--trials", "0"],

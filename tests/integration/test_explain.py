@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = cge.CGE(
         weighting="degree",
         classifier="mlp",
-        label_propagation="yes",
+        label_propagation=True,
         hops=2,
         validation_fraction=0.0,
         training={"max_epochs": 20},
@@ -67,7 +67,7 @@ def test_without_a_node_the_weighting_is_described(folder: Path, capsys: pytest.
 
 def test_comparison_with_uniform_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="degree", classifier="mlp", label_propagation="no", hops=1, training={"max_epochs": 5})
+    model = cge.CGE(weighting="degree", classifier="mlp", label_propagation=False, hops=1, training={"max_epochs": 5})
     model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
     assert explain_json(capsys, str(tmp_path / "model"))["gain"] is None
     gain = explain_json(capsys, str(tmp_path / "model"), "--compare")["gain"]
@@ -206,7 +206,7 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
         weighting="degree",
         classifier="mlp",
         n_estimators=3,
-        label_propagation="no",
+        label_propagation=False,
         hops=1,
         validation_fraction=0.0,
         training={"max_epochs": 3},
@@ -249,7 +249,7 @@ def test_all_predicted_classes_of_a_multilabel_model(tmp_path: Path, capsys: pyt
     model = cge.CGE(
         weighting="degree",
         classifier="mlp",
-        label_propagation="no",
+        label_propagation=False,
         hops=2,
         validation_fraction=0.0,
         training={"max_epochs": 100},
@@ -275,7 +275,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         classifier="mlp",
         hops=2,
         validation_fraction=0.0,
-        label_propagation="no",
+        label_propagation=False,
         training={"max_epochs": 5},
     )
     model.fit(graph, {0: 10, 3: 20}).save(tmp_path / "model")
@@ -302,7 +302,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the model's hops, found 3"),
         (
             ["--node", "eve", "--classifier", "1"],
-            "--classifier must be a whole number below 1, the number of classifiers of this model, found 1",
+            "--classifier must be an integer below 1, the number of classifiers of this model, found 1",
         ),
     ],
 )
@@ -338,7 +338,7 @@ def test_models_without_paths_are_refused(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("settings", "most"),
     [
-        ({"weighting": "degree", "classifier": "mlp", "label_propagation": "no", "max_epochs": 100}, 0.8),
+        ({"weighting": "degree", "classifier": "mlp", "label_propagation": False, "max_epochs": 100}, 0.8),
         ({"setting": "transductive", "weighting": "uniform"}, 0.9),
     ],
 )

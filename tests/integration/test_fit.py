@@ -190,16 +190,16 @@ def test_help_of_all_commands_does_not_wait_for_libraries() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--dim 0", "--dim must be a whole number from 1 to 4096, found 0"),
-        ("--dim few", "--dim must be a whole number from 1 to 4096, found 'few'"),
-        ("--dim 2.5", "--dim must be a whole number from 1 to 4096, found 2.5"),
-        ("--seed -1", "--seed must be a whole number of at least 0, found -1"),
-        ("--jobs 0", "--jobs must be a whole number of at least 1, -1 or none, found 0"),
+        ("--dim 0", "--dim must be an integer from 1 to 4096, found 0"),
+        ("--dim few", "--dim must be an integer from 1 to 4096, found 'few'"),
+        ("--dim 2.5", "--dim must be an integer from 1 to 4096, found 2.5"),
+        ("--seed -1", "--seed must be an integer of at least 0, found -1"),
+        ("--jobs 0", "--jobs must be an integer of at least 1, -1 or none, found 0"),
         (
             "--seed 18446744073709551616",
-            "--seed must be a whole number that fits in 64 bits, found 18446744073709551616",
+            "--seed must be an integer that fits in 64 bits, found 18446744073709551616",
         ),
-        ("--max-epochs 9223372036854775808", "--max-epochs must be a whole number that fits in 64 bits, found 9"),
+        ("--max-epochs 9223372036854775808", "--max-epochs must be an integer that fits in 64 bits, found 9"),
         ("--learning-rate nan", "--learning-rate must be a number above 0, at most 10 or none, found nan"),
         ("--loss hinge", "--loss must be one of auto, softmax, negative, found 'hinge'"),
         ("--dims 3", "No such option: --dims"),

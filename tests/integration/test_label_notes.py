@@ -36,13 +36,13 @@ def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureF
     rest = ["n0,tea", "n1,tea", "n2,wine", "n3,wine"]
     labels(folder, "person,drink", *rest)
     (folder / "nodes.txt").write_text("\n".join(["person", *NODES, ""]))  # as if the header were a node there, too
-    first, note = notes(capsys, "--nodes", "nodes.txt")
+    first, note = notes(capsys, "--node-list", "nodes.txt")
     assert first.startswith("nodes.txt, line 1: 'person' was read as a node")
     assert note == (
         "labels.csv, line 1: 'person' was read as a node of the class 'drink', which occurs nowhere else; if the line "
-        "names the columns, name them too by --node and --label"
+        "names the columns, name them too by --node-column and --label-column"
     )
-    assert notes(capsys, "--nodes", "nodes.txt", "--node", "person", "--label", "drink") == [first]
+    assert notes(capsys, "--node-list", "nodes.txt", "--node-column", "person", "--label-column", "drink") == [first]
     labels(folder, "n4,rum", *rest, "n5,beer")  # classes of one node are nothing odd where there are several
     assert notes(capsys) == []
 

@@ -843,7 +843,7 @@ def test_message(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("missing column", "pass delimiter", "pass --delimiter"),
         ("mixed types", "pass ids='str'", "pass --ids str"),
         ("negative weight", "pass weighted=False", "pass --unweighted"),
-        ("unknown nodes in labels", "ids with nodes", "ids with --nodes"),
+        ("unknown nodes in labels", "ids with nodes", "ids with --node-list"),
         ("label conflict", "pass multilabel=True", "pass --multilabel"),
         ("features twice", "", ""),
         ("pickle in .npy", "", ""),

@@ -97,7 +97,7 @@ def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("cge fit e.csv --classifier s", ["sparse", "sparse-light"]),
         ("cge fit --ids ", ["auto", "int", "str"]),
         ("cge fit --walk", ["--walks-per-node", "--walk-length"]),
-        ("cge reproduce t", ["table2", "table3"]),
+        ("cge reproduce t", ["table2", "table3", "tasks"]),
         ("cge similar model x --metric ", ["cosine", "dot"]),
         ("cge bench w", ["walks"]),
     ],
@@ -145,9 +145,9 @@ def test_a_config_file_has_the_defaults_of_options(files: Path, capsys: pytest.C
         ("hops = 3\n", ", line 1: there is no setting 'hops'; the closest name is "),
         ("dim = 3\nlables = 'x'\n", ", line 2: there is no setting 'lables'; the closest name is 'labels'"),
         ("config = 'x'\n", ", line 1: there is no setting 'config'; the closest name is "),
-        ("dim = 0\n", ", line 1: dim must be a whole number from 1 to 4096, found 0"),
-        ("dim = true\n", ", line 1: dim must be a whole number from 1 to 4096, found True"),
-        ("seed = 9223372036854775808\n", ", line 1: seed must be a whole number that fits in 64 bits, found 92233"),
+        ("dim = 0\n", ", line 1: dim must be an integer from 1 to 4096, found 0"),
+        ("dim = true\n", ", line 1: dim must be an integer from 1 to 4096, found True"),
+        ("seed = 9223372036854775808\n", ", line 1: seed must be an integer that fits in 64 bits, found 92233"),
         ("directed = 3\n", ": directed must be true or false, found 3"),
         ("labels = true\n", ": labels must be text, found True"),
         ("labels = ['a']\n", ": labels must be one value, found ['a']"),
@@ -196,15 +196,15 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     candidates = [re.split(r"\s{2,}", line.strip()) for line in lines[lines.index("") + 1 :]]
     assert candidates[0] == ["stage", "weighting", "classifier", "label propagation", "condition"]
     assert candidates[1] == ["label propagation", "degree", "mlp", "yes"]
-    assert ["classifier", "degree", "sparse-light", "selected", "if sparse is best"] in candidates
-    assert ["weighting", "uniform", "selected", "selected"] in candidates
+    assert ["classifier", "degree", "sparse-light", "as selected", "if sparse is best"] in candidates
+    assert ["weighting", "uniform", "as selected", "as selected"] in candidates
     assert candidates[-1] == ["nothing was trained or written (--dry-run)"]
     assert run(fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS)) == 0
     output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["walks"] == "2 per node with 6 nodes, window 3"
     assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
     assert output["labels"].startswith(
-        "20 (16 training, 4 held out for validation); the weighting is learned on all 20; then"
+        "20 (16 training, 4 held out for validation); the weighting is learned on the 16 and again"
     )
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     result = json.loads(capsys.readouterr().out)

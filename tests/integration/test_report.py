@@ -57,7 +57,7 @@ def hostile() -> tuple[cge.CGE, np.ndarray]:
     validation = {
         ids[node]: str(classes[TRUE_LABELS[node]]) for node in np.flatnonzero(partial_labels(TRUE_LABELS, 4) >= 0)
     }
-    model = quick_cge("cosine", classifier="consistency", label_propagation="no").fit(graph, y, validation)
+    model = quick_cge("cosine", classifier="consistency", label_propagation=False).fit(graph, y, validation)
     return model, np.searchsorted(model.classes_, classes)[TRUE_LABELS]
 
 
@@ -292,7 +292,7 @@ def test_charts_have_descriptions(browser: Any, page: Path) -> None:
     assert len(descriptions) == len(roles)
     rows = report_contents(hostile()[0], test_labels=hostile()[1])["accuracy"]
     assert descriptions["accuracy"] == f"Summary. cge {rows[0]['accuracy']:.3g}."
-    assert descriptions["scatter"].startswith("Map of the embedding. ")
+    assert descriptions["scatter"].startswith("Embedding (2-D projection). ")
     assert "<i>one</i>: 20 nodes" in descriptions["scatter"]
     assert "</script>two: 20 nodes" in descriptions["scatter"]
     assert descriptions["hop-weights"].startswith("Hop weights. 0 ")
@@ -343,7 +343,7 @@ def test_the_page_is_printed_in_light_colors(browser: Any, page: Path) -> None:
 
 def test_axes_of_weights_have_titles(browser: Any, page: Path) -> None:
     tab, _ = open_page(browser, page)
-    assert tab.text_content("#histogram .xtitle") == "weight A, relative to a random walk"
+    assert tab.text_content("#histogram .xtitle") == "relative weight"
     assert "they were selected by contribution" in tab.text_content("#strongest-caption")
     tab.context.close()
 
@@ -490,7 +490,9 @@ def test_the_page_contains_the_command_that_trained_the_model(tmp_path: Path, mo
 def test_the_largest_classes_have_colors_and_every_label_counts() -> None:
     lists = {node: ["a", "m"] if node % 2 else ["m", "z"] for node in range(0, 40, 3)}
     lists |= {node: [f"class {node}"] for node in range(1, 40, 3)}
-    model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5, validation_fraction=0.0)
+    model = quick_cge(
+        "degree", classifier="mlp", label_propagation=False, hops=1, max_epochs=5, validation_fraction=0.0
+    )
     model.fit(with_sparse_features(two_groups()), lists)
     contents = report_contents(model)
     nodes, names = contents["nodes"], contents["classes"]
@@ -528,7 +530,7 @@ def task_labels(multilabel: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("passed", [False, True])
 def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: bool) -> None:
     graph, (y, validation) = with_sparse_features(two_groups()), task_labels(multilabel)
-    model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
+    model = quick_cge("degree", classifier="mlp", label_propagation=False, hops=2, max_epochs=5)
     model.fit(graph, y, validation if passed else None)
     scored = scored_nodes(model)
     assert scored is not None
@@ -559,7 +561,7 @@ def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: boo
 
 
 def test_without_features_or_with_uniform_weights_fewer_methods_are_compared() -> None:
-    model = quick_cge("uniform", classifier="mlp", hops=2, max_epochs=5, label_propagation="no").fit(
+    model = quick_cge("uniform", classifier="mlp", hops=2, max_epochs=5, label_propagation=False).fit(
         two_groups(features=False), partial_labels()
     )
     scored = scored_nodes(model, TRUE_LABELS)
@@ -582,7 +584,7 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
         "degree",
         classifier="mlp",
         n_estimators=2,
-        label_propagation="no",
+        label_propagation=False,
         hops=1,
         max_epochs=3,
         validation_fraction=0.0,
@@ -613,7 +615,7 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
             two_groups(features=False), partial_labels()
         )
     else:
-        model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
+        model = quick_cge("degree", classifier="mlp", label_propagation=False, hops=2, max_epochs=5)
         model.fit(with_sparse_features(two_groups()), many if kind == "many classes" else task_labels(True)[0])
     file = tmp_path / "report.html"
     write_page(model, file)
@@ -622,7 +624,7 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     charts = {chart.get_attribute("id") for chart in tab.query_selector_all(".chart.js-plotly-plot")}
     assert charts >= {"accuracy", "reliability", "curve", "scatter", "relevance", "deletion"}
-    axis = "weight A of the network, from 0 to 1" if kind == "paper" else "weight A, relative to a random walk"
+    axis = "weight A(p) of the network, from 0 to 1" if kind == "paper" else "relative weight"
     assert tab.text_content("#histogram .xtitle") == axis
     assert ("by-class" in charts) == (kind == "multilabel") == ("confusion" not in charts)
     assert tab.query_selector_all("#node-card .path svg circle")
@@ -660,11 +662,13 @@ def test_the_command_compares_methods(tmp_path: Path, capsys: pytest.CaptureFixt
     assert ([row["method"] for row in result["accuracy"]], result["scored_on"]["kind"]) == (["cge"], "validation")
     assert 0 <= result["calibration_error"] <= 1
     labels.write_text("who,what,node\n" + "".join(f"{node},{TRUE_LABELS[node]},x\n" for node in range(40)))
-    columns = ["--node", "who", "--label", "what", "--no-compare", "--json"]
+    columns = ["--node-column", "who", "--label-column", "what", "--no-compare", "--json"]
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *columns]) == 0
     assert json.loads(capsys.readouterr().out)["scored_on"]["kind"] == "test"
     assert run(["report", str(tmp_path / "model"), "--out", out, *columns]) == 2
-    assert capsys.readouterr().err == "cge: --node describes the file of --labels; add --labels, or leave it out\n"
+    assert (
+        capsys.readouterr().err == "cge: --node-column describes the file of --labels; add --labels, or leave it out\n"
+    )
     labels.write_text("node,label\n1,0\n1,1\n")
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
     assert capsys.readouterr().err.endswith("keep one label for each node, as in training\n")
@@ -689,5 +693,7 @@ def test_the_page_has_a_name_and_the_settings() -> None:
     assert report_contents(model, name="mine")["summary"][0].startswith("mine: 40 nodes, ")
     settings = dict(contents["settings"])
     assert settings["hops"] == "2"
-    assert settings["label_propagation"] == f"auto: {'yes' if model.label_propagation_ else 'no'}"
-    assert settings.keys() & {"walk_length", "window", "negatives"} == set()
+    assert settings["label_propagation"] == f"auto: {model.label_propagation_}"
+    assert (settings["inputs"], settings["dim"]) == ("auto: features", str(model.dim or 32))
+    assert settings.keys() & {"walk_length", "window", "negatives", "walks_per_node"} == set()
+    assert ("outer_steps" in settings) == (model.labels_seen_["outer"] > 0)

@@ -133,7 +133,7 @@ def test_without_an_extra(
 
 
 def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = {"max_epochs": 30, "classifier": "mlp", "label_propagation": "no"}
+    quick = {"max_epochs": 30, "classifier": "mlp", "label_propagation": False}
     monkeypatch.setitem(METHODS, "cosine", METHODS["cosine"] | quick)
     row = run_cell(Cell("cora+100%", "cosine", 0))
     assert 0.5 < row["test"] < 0.9

@@ -59,8 +59,8 @@ def people(features: bool = True) -> cge.Graph:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save models of every kind, each with a short training."""
     folder, graph = tmp_path_factory.mktemp("models"), people()
-    make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y).save(folder / "features")
-    make_estimator(cge.CGE, {**QUICK, "label_propagation": "yes"}).fit(people(False), Y).save(folder / "no-features")
+    make_estimator(cge.CGE, {**QUICK, "label_propagation": False}).fit(graph, Y).save(folder / "features")
+    make_estimator(cge.CGE, {**QUICK, "label_propagation": True}).fit(people(False), Y).save(folder / "no-features")
     multilabel = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
     make_estimator(cge.CGE, {**QUICK}).fit(graph, multilabel).save(folder / "multilabel")
     make_estimator(cge.PaperCGE, {**SMALL, "setting": "inductive"}).fit(graph, Y).save(folder / "inductive")
@@ -159,11 +159,11 @@ def attributes(path: str) -> dict[str, dict[str, str]]:
 
 def test_labels_of_a_file_replace_those_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("labels.csv").write_text("mood,who\n=sad,l0\nglad,l0\nglad,r19\n")
-    output_of("embed no-features --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    output_of("embed no-features --out g.graphml --labels labels.csv --node-column who --label-column 1", capsys)
     result = attributes("g.graphml")
     assert result["l0"]["known_label"] == "=sad; glad"
     assert {node for node, data in result.items() if "known_label" in data} == {"l0", "r19"}
-    output_of("embed walks --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    output_of("embed walks --out g.graphml --labels labels.csv --node-column who --label-column 1", capsys)
     assert attributes("g.graphml")["r19"] == {"label": "r19", "known_label": "glad"}
     output_of("embed propagation --out g.graphml --json", capsys)
     assert set(attributes("g.graphml")["l0"]) == {"label", "prediction", "confidence"}
@@ -188,8 +188,8 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "--out v.xlsx: the suffix '.xlsx' is not one of .parquet, .csv, .tsv, .txt, .bin, .npz, .graphml; "
         "choose one of these"
     )
-    assert refused("embed features --out v.csv --label x", capsys) == (
-        "--label describes the file of --labels; add --labels, or leave it out"
+    assert refused("embed features --out v.csv --label-column x", capsys) == (
+        "--label-column describes the file of --labels; add --labels, or leave it out"
     )
     assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
     assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
@@ -317,7 +317,7 @@ def test_sparse_features(tmp_path: Path) -> None:
     """A row of zeros is no evidence, but neighbors are."""
     words = sp.csr_array(np.kron(np.eye(2), np.ones((SIZE, 3))))
     graph = people(False).with_features(words)
-    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y)
+    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": False}).fit(graph, Y)
     rows = sp.csr_array([[0.0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6])
     new = GraphUpdate([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
     result, _ = predict_nodes(model, update=new)
@@ -337,7 +337,7 @@ def test_nodes_without_evidence_have_the_same_prediction(here: Path) -> None:
 def test_a_node_without_features_counts_as_average() -> None:
     graph = people()
     shifted = graph.with_features(np.asarray(graph.features) + np.array([5, -3, 0]))
-    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(shifted, Y)
+    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": False}).fit(shifted, Y)
     without, _ = predict_nodes(model, update=GraphUpdate([("n", "l1")]))
     mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)
     average, _ = predict_nodes(model, update=GraphUpdate([("n", "l1")], feature_ids=["n"], features=mean))
@@ -354,14 +354,14 @@ def test_a_self_loop_is_no_evidence(here: Path) -> None:
 def test_edges_beyond_the_longest_path_are_no_evidence(tmp_path: Path) -> None:
     """A chain of new nodes: with two hops and no label propagation only the first two reach an old node."""
     chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
-    model = make_estimator(cge.CGE, {**QUICK, "hops": 2, "label_propagation": "no"}).fit(people(False), Y)
+    model = make_estimator(cge.CGE, {**QUICK, "hops": 2, "label_propagation": False}).fit(people(False), Y)
     result, _ = predict_nodes(model, update=chain)
     assert {node: EVIDENCE[code] for node, code in zip(result.nodes.tolist(), result.evidence, strict=True)} == {
         "n1": EDGES,
         "n2": EDGES,
         "n3": NONE,
     }
-    model = make_estimator(cge.CGE, {**QUICK, "hops": 0, "label_propagation": "no"}).fit(people(), Y)
+    model = make_estimator(cge.CGE, {**QUICK, "hops": 0, "label_propagation": False}).fit(people(), Y)
     result, _ = predict_nodes(model, update=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
     assert [EVIDENCE[code] for code in result.evidence] == [FEATURES]
 
@@ -464,7 +464,7 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "\x1b" not in output_of(["predict", folder], capsys)
     out = tmp_path / "p.csv"
     assert run(["predict", folder, "--out", str(out)]) == 0
-    note = "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (--exact leaves it out)"
+    note = "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (not with --no-escape)"
     assert capsys.readouterr().err == f"note: {note}\n"
     cells = [cell for row in csv.reader(out.read_text().splitlines()) for cell in row]
     assert "'=1+1" in cells
@@ -516,13 +516,13 @@ def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert refused("similar transductive zoe", capsys).startswith("node 'zoe' is not in the graph (")
     assert refused("similar transductive " + "9" * 30, capsys).startswith("there is no node 9999999999")
     assert refused("similar none l1 --metric l2", capsys) == "--metric must be one of 'cosine', 'dot', found 'l2'"
-    assert refused("similar none l1 --method x", capsys).startswith("--method must be one of 'auto', 'exact',")
+    assert refused("similar none l1 --search x", capsys).startswith("--search must be one of 'auto', 'exact',")
     assert "--top" in refused("similar features l1 --top 0", capsys)
     assert refused("similar propagation l1", capsys).startswith(
         "propagation contains a LabelPropagation, which has no vectors"
     )
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    assert refused("similar features l1 --method approximate", capsys) == (
+    assert refused("similar features l1 --search approximate", capsys) == (
         "the approximate search needs the package usearch, which is not installed; run 'pip install usearch', or use "
         "--method exact"
     )

@@ -30,7 +30,7 @@ def with_validation() -> Task:
 
 
 def make_settings(dim: int, max_epochs: int) -> EncoderSettings:
-    estimator = cge.CGE("edges+hops", dim, label_propagation="no", training={"max_epochs": max_epochs})
+    estimator = cge.CGE("edges+hops", dim, label_propagation=False, training={"max_epochs": max_epochs})
     return encoder_settings(estimator, 2)
 
 

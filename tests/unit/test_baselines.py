@@ -209,7 +209,7 @@ def test_every_setting_is_documented(kind: type) -> None:
 @pytest.mark.parametrize(
     ("classifier", "message"),
     [
-        (SGC(hops=0), "hops must be a whole number from 1 to 100, found 0"),
+        (SGC(hops=0), "hops must be an integer from 1 to 100, found 0"),
         (LabelPropagation(class_mass="yes"), "class_mass must be True or False, found 'yes'"),  # type: ignore[arg-type]
         (WalkClassifier("line"), "vectors must be one of 'deepwalk', 'node2vec', found 'line'"),
         (GCN("features"), "append must be 'cge' or None, found 'features'"),

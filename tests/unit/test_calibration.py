@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import cge
@@ -16,7 +17,7 @@ from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 TARGET = SingleLabel(np.arange(2))
-NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
+NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
 
 
 def test_probabilities_are_calibrated_on_the_validation_labels() -> None:
@@ -71,7 +72,7 @@ def test_class_scores_are_shifted_to_the_frequencies_of_validation_labels(tmp_pa
     graph, labels, y, validation = balanced_training()
     validation_idx, test_idx = np.flatnonzero(validation >= 0), np.flatnonzero((y < 0) & (validation < 0))
     model = quick_cge("uniform", **NO_SEARCH).fit(graph, y, validation)
-    plain = quick_cge("uniform", prior_correction="no", **NO_SEARCH).fit(graph, y, validation)
+    plain = quick_cge("uniform", prior_correction=False, **NO_SEARCH).fit(graph, y, validation)
     assert (model.prior_correction_, plain.prior_correction_) == (True, False)
     assert model.score(test_idx, labels[test_idx]) > plain.score(test_idx, labels[test_idx]) + 0.02
     # With one classifier it is Bayes' rule: probabilities times the ratio of class frequencies, at a new temperature.
@@ -89,6 +90,24 @@ def test_class_scores_are_shifted_to_the_frequencies_of_validation_labels(tmp_pa
     again = cge.load(tmp_path / "m")
     assert again.prior_correction_
     assert np.array_equal(again.predict_proba(), model.predict_proba())
+
+
+def test_the_prior_correction_can_be_required() -> None:
+    graph, labels, y, validation = balanced_training()
+    balanced = np.full(1200, -1)
+    for number in (0, 1):  # as in training, so nothing is gained
+        balanced[np.flatnonzero((labels == number) & (y < 0))[:100]] = number
+    choices = ("auto", True)
+    models = [quick_cge("uniform", prior_correction=choice, **NO_SEARCH).fit(graph, y, balanced) for choice in choices]
+    assert [model.prior_correction_ for model in models] == [False, True]
+    few = np.where(np.cumsum(validation >= 0) <= 49, validation, -1)
+    for options, passed in (({}, few), ({}, None), ({"class_weight": "balanced"}, validation)):
+        with pytest.raises(
+            cge.CgeError, match="prior_correction needs a single-label task, no class_weight and 50 labels"
+        ):
+            quick_cge("uniform", prior_correction=True, **NO_SEARCH, **options).fit(graph, y, passed)
+    with pytest.raises(cge.CgeError, match="prior_correction must be one of 'auto', True, False, found 'no'"):
+        quick_cge(prior_correction="no").fit(graph, y)
 
 
 def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any]:

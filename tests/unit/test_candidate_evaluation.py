@@ -66,12 +66,12 @@ def test_an_untrained_network_has_the_weights_of_its_base(base: str) -> None:
     graph = with_sparse_features(two_groups())
     data = EncoderData(graph, n_jobs=1)
     weighting = named(base, data, hops=2)
-    network = make_network("lstm", int(data.token_vectors(0).shape[1]))
+    network = make_network("lstm", int(data.step_vectors(0).shape[1]))
     assert network is not None
     network.init_uniform()
     learned = NamedWeighting("lstm", network, (4000, 0), weighting)
     inputs = torch.randn(SIZE, 3, generator=torch.Generator().manual_seed(0))
-    raw = weighting.edge_weighting.raw_weights(data.edge_inputs).detach().double().numpy()
+    raw = weighting.edge_weighting.edge_strengths(data.edge_inputs).detach().double().numpy()
     matrix = data.transitions.matrix(raw).toarray()
     total = matrix.sum(1)
     walk = matrix / total[:, None]

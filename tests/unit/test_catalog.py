@@ -76,7 +76,7 @@ def _tiny_npz(path: Path) -> str:
 def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
     entries = catalog()
     assert [info.name for info in entries] == NAMES
-    assert [info.name for info in entries if info.location != "missing"] == ["cora"]
+    assert [info.name for info in entries if info.location != "not downloaded"] == ["cora"]
     with pytest.raises(FrozenInstanceError):
         entries[0].name = "x"  # type: ignore[misc]
     for info in entries:
@@ -99,13 +99,13 @@ def test_the_location_is_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (root / "blogcatalog").mkdir(parents=True)
         (root / "blogcatalog" / "blogcatalog.mat").touch()
 
-    assert dataset_info("blogcatalog").location == "missing"
+    assert dataset_info("blogcatalog").location == "not downloaded"
     touch(cache_dir())
     assert dataset_info("blogcatalog").location == "cache"
     touch(tmp_path / "data")
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path / "data"))
     assert dataset_info("blogcatalog").location == "CGE_DATA_DIR"
-    assert dataset_info("actor").location == "missing"
+    assert dataset_info("actor").location == "not downloaded"
     assert dataset_info("cora").location == "bundled"
 
 
@@ -233,7 +233,7 @@ def test_an_incomplete_data_set_is_missing(home: tuple[Path, str]) -> None:
     with pytest.raises(MissingDataError, match=r"\(some/b\.txt\).*failed for .*/b\.txt: 404 Client Error"):
         fetch_files("some", [good, gone])
     assert location_of([good]) == "cache"
-    assert location_of([good, gone]) == "missing"
+    assert location_of([good, gone]) == "not downloaded"
 
 
 def test_a_failed_connection_raises_our_error() -> None:
@@ -310,8 +310,8 @@ def test_the_list_has_access_and_locations(tmp_path: Path, capsys: pytest.Captur
     assert run(["datasets"]) == 0
     printed = capsys.readouterr()
     lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
-    assert "missing   download" in lines["actor"]
-    assert "missing   manual" in lines["npm"]
+    assert "not downloaded  download" in lines["actor"]
+    assert "not downloaded  manual" in lines["npm"]
     assert "300,248" in lines["debian"]
     assert "CGE_DATA_DIR  not set" in printed.out
     assert str(tmp_path / "cache") in printed.out.replace("\n", "")

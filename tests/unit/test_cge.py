@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import re
 from dataclasses import asdict
 from typing import Any
@@ -45,7 +46,7 @@ ESTIMATORS = pytest.mark.parametrize("kind", [cge.CGE, cge.PaperCGE])
 
 def fast_cge() -> cge.CGE:
     """Return a path encoder without model search."""
-    return quick_cge("degree", classifier="mlp", label_propagation="yes")
+    return quick_cge("degree", classifier="mlp", label_propagation=True)
 
 
 @pytest.fixture(scope="module", params=["CGE", "PaperCGE"])
@@ -93,8 +94,30 @@ def test_every_setting_is_documented(kind: Any) -> None:
     text = str(kind.__doc__)
     assert text.index("Parameters\n----------") < text.index("Attributes\n----------")
     for name, (_, setting, default) in settings_of(kind).items():
-        assert f"{name} : " in text
-        assert f", default {default!r}\n    {setting.help}; " in text
+        start = text.index(f"\n{name} : ")
+        entry = " ".join(text[start : text.index("\n\n", start)].split())
+        assert f", default={default!r} {setting.sentence()}" in entry
+        assert all(" ".join(f"- {value}".split()) in " ".join(text.split()) for value in setting.descriptions())
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "signature"),
+    [
+        (
+            cge.CGE,
+            "CGE(weighting: str | Callable[[int], PathWeighting] = 'auto', dim: int | None = None, *, hops: int = 4,",
+        ),
+        (
+            cge.PaperCGE,
+            "PaperCGE(setting: str = 'transductive', weighting: str | Callable[[int], PathWeighting] = 'lstm'",
+        ),
+    ],
+)
+def test_help_shows_plain_types_and_no_metadata_requests(kind: Any, signature: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(kind))
+    assert signature in text
+    assert "_request(" not in text
 
 
 def test_every_attribute_is_documented(fitted: Any) -> None:
@@ -109,14 +132,14 @@ def test_every_attribute_is_documented(fitted: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "legal"),
     [
-        ("dim", 0, "a whole number from 1 to 4096 or None"),
-        ("hops", -1, "a whole number from 0 to 100"),
+        ("dim", 0, "an integer from 1 to 4096 or None"),
+        ("hops", -1, "an integer from 0 to 100"),
         ("validation_fraction", 0.7, "a number from 0 to 0.5"),
         ("refit", "yes", "True or False"),
         ("class_weight", "equal", "'balanced' or None"),
-        ("max_epochs", 0, "a whole number of at least 1 or None"),
+        ("max_epochs", 0, "an integer of at least 1 or None"),
         ("learning_rate", 0.0, "a number above 0, at most 10 or None"),
-        ("n_folds", 1, "a whole number from 2 to 100"),
+        ("n_folds", 1, "an integer from 2 to 100"),
         (
             "weighting",
             "rnn",
@@ -135,11 +158,11 @@ def test_illegal_values_name_the_setting_and_what_is_legal(name: str, value: Any
     ("kind", "group", "value", "message"),
     [
         (cge.CGE, "training", {"epochs": 5}, "training has no field 'epochs'; its fields are learning_rate, "),
-        (cge.CGE, "training", {"max_epochs": 0}, "max_epochs must be a whole number of at least 1 or None, found 0"),
-        (cge.CGE, "training", TrainingConfig(patience=0), "patience must be a whole number of at least 1, found 0"),
+        (cge.CGE, "training", {"max_epochs": 0}, "max_epochs must be an integer of at least 1 or None, found 0"),
+        (cge.CGE, "training", TrainingConfig(patience=0), "patience must be an integer of at least 1, found 0"),
         (cge.CGE, "training", OuterConfig(), "training must be a TrainingConfig, a dict of its fields, or None, found"),
         (cge.CGE, "outer_problem", 3, "outer_problem must be an OuterConfig, a dict of its fields, or None, found 3"),
-        (cge.CGE, "outer_problem", {"n_folds": 1.5}, "n_folds must be a whole number from 2 to 100"),
+        (cge.CGE, "outer_problem", {"n_folds": 1.5}, "n_folds must be an integer from 2 to 100"),
         (cge.PaperCGE, "training", {"optimizer": "lbfgs"}, "optimizer must be one of 'auto', 'sgd', 'adam', 'adagrad'"),
         (cge.PaperCGE, "training", {"dropout": 0.5}, "training has no field 'dropout'; its fields are pretrain, "),
         (cge.PaperCGE, "outer_problem", {"virtual_lr": -1}, "virtual_lr must be a number from 0 to 1e+06"),

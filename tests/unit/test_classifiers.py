@@ -51,7 +51,7 @@ def test_the_sparse_classifier_standardizes_features() -> None:
     adjacency = graph.to_scipy().toarray() + np.eye(6)
     walk = adjacency / adjacency.sum(1, keepdims=True)
     uniform = EdgeWeighting([0.0] * 4, 0.0, 0.0, [1.0])
-    values = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], uniform).values()
+    values = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], uniform).normalized_weights()
     propagation = FixedPropagation(transitions, values, [0.25, 0.75])
     expected = (0.25 * np.eye(6) + 0.75 * walk) @ ((features.astype(float) - center) / spread)
     expected = expected * [1.0, 0.0, 2.0, -1.0, 0.5] @ classifier.weight.detach().double().numpy() + [0.1, 0.2, 0.3]
@@ -77,7 +77,7 @@ def registered() -> Iterator[str]:
 
 def test_a_registered_classifier_is_trained_and_stored(registered: str, tmp_path: Path) -> None:
     graph = with_sparse_features(two_groups())
-    model = quick_cge("degree", classifier=registered, label_propagation="no", max_epochs=100)
+    model = quick_cge("degree", classifier=registered, label_propagation=False, max_epochs=100)
     model.fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.classifiers_ == [registered]
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.8
@@ -87,7 +87,7 @@ def test_a_registered_classifier_is_trained_and_stored(registered: str, tmp_path
 
 def test_the_model_search_compares_a_registered_classifier(registered: str) -> None:
     graph = with_sparse_features(two_groups())
-    model = quick_cge("degree", label_propagation="no").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    model = quick_cge("degree", label_propagation=False).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     compared = [row["classifier"] for row in model.search_results_]
     assert compared[:4] == ["mlp", "consistency", "sparse", registered]
 

@@ -139,7 +139,7 @@ def test_learned_edge_and_hop_weights_are_used() -> None:
         ("coefficients", [0.7, -0.4, 0.2, 0.5]),
         ("self_loop", -0.3),
         ("normalization", 0.2),
-        ("hops", [2, -3, 1, 1]),
+        ("hop_weights", [2, -3, 1, 1]),
     ):
         getattr(module, name).data = torch.tensor(values, dtype=torch.float32)
 

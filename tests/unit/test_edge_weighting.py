@@ -181,14 +181,14 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
     transitions = TransitionMatrix(graph)
     edge_inputs, _ = make_edge_inputs(graph, transitions)
     theta, b = weighting.coefficients.detach().double().numpy(), weighting.normalization.item()
-    raw_weights = {}
+    edge_strengths = {}
     for (u, v), place in places(transitions).items():
         exponent = weighting.self_loop.item() if u == v else edge_inputs.values[place].double().numpy() @ theta
-        raw_weights[u, v] = float(edge_inputs.weights[place]) * np.exp(exponent)
+        edge_strengths[u, v] = float(edge_inputs.weights[place]) * np.exp(exponent)
     z = np.zeros(graph.num_nodes)
-    for (u, _), raw_weight in raw_weights.items():
-        z[u] += raw_weight
-    return {(u, v): raw_weight / (z[u] ** (1 - b) * z[v] ** b) for (u, v), raw_weight in raw_weights.items()}
+    for (u, _), edge_strength in edge_strengths.items():
+        z[u] += edge_strength
+    return {(u, v): edge_strength / (z[u] ** (1 - b) * z[v] ** b) for (u, v), edge_strength in edge_strengths.items()}
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -196,7 +196,7 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
 def test_edge_weights_by_the_formula(directed: bool, normalization: float) -> None:
     graph, weighting = small(directed), EdgeWeighting(COEFFICIENTS, -0.6, normalization, [1.0])
     transitions = TransitionMatrix(graph)
-    result = weighting.edge_weights(transitions, make_edge_inputs(graph, transitions)[0]).detach()
+    result = weighting.normalized_weights(transitions, make_edge_inputs(graph, transitions)[0]).detach()
     expected = plain_values(graph, weighting)
     assert list(places(transitions)) == list(expected)
     np.testing.assert_allclose(result, list(expected.values()), rtol=2e-5)
@@ -205,7 +205,7 @@ def test_edge_weights_by_the_formula(directed: bool, normalization: float) -> No
 def test_isolated_nodes_and_dead_ends_have_only_their_self_loop() -> None:
     graph = cge.Graph.from_edges([(0, 1)], num_nodes=3, directed=True, weights=[5.0])
     transitions = TransitionMatrix(graph)
-    values = EdgeWeighting([0.0] * 4, 1.3, 0.5, [1.0]).edge_weights(
+    values = EdgeWeighting([0.0] * 4, 1.3, 0.5, [1.0]).normalized_weights(
         transitions, make_edge_inputs(graph, transitions)[0]
     )
     result = {edge: values[place].item() for edge, place in places(transitions).items()}
@@ -218,7 +218,7 @@ def test_exponents_are_clamped() -> None:
     graph = cge.Graph.from_edges([(0, 1), (0, 2)], directed=True, edge_types=["far", "near"])
     transitions = TransitionMatrix(graph)
     weighting = EdgeWeighting([0.0, 0.0, 0.0, 0.0, -1e4, 1e4], 0.0, 0.0, [1.0])
-    values = weighting.edge_weights(transitions, make_edge_inputs(graph, transitions)[0])
+    values = weighting.normalized_weights(transitions, make_edge_inputs(graph, transitions)[0])
     total = 1 + np.exp(-20.0) + np.exp(20.0)
     result = {edge: values[place].item() for edge, place in places(transitions).items()}
     assert result[0, 1] == pytest.approx(np.exp(-20.0) / total)
@@ -227,8 +227,8 @@ def test_exponents_are_clamped() -> None:
 
 def test_absolute_hop_weights_sum_to_one() -> None:
     weighting = EdgeWeighting([], 0.0, 0.0, [1.0, -2.0, 0.0, 5.0])
-    np.testing.assert_allclose(weighting.hop_weights().detach(), [0.125, -0.25, 0.0, 0.625])
-    assert EdgeWeighting([], 0.0, 0.0, [0.0, 0.0]).hop_weights().tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(weighting.normalized_hop_weights().detach(), [0.125, -0.25, 0.0, 0.625])
+    assert EdgeWeighting([], 0.0, 0.0, [0.0, 0.0]).normalized_hop_weights().tolist() == [0.0, 0.0]
 
 
 def every_path(values: dict[tuple[int, int], float], hops: Any, inputs: np.ndarray) -> np.ndarray:
@@ -264,7 +264,7 @@ def test_trailing_zeros_of_hop_weights_are_dropped() -> None:
     edge_inputs = make_edge_inputs(graph, transitions)[0]
 
     def hops(weights: list[float]) -> list[float]:
-        return EdgePropagation(transitions, edge_inputs, EdgeWeighting(COEFFICIENTS, 0.0, 0.0, weights)).hops()
+        return EdgePropagation(transitions, edge_inputs, EdgeWeighting(COEFFICIENTS, 0.0, 0.0, weights)).hop_weights()
 
     assert hops([0.0, 1.0, 0.0, 3.0, 0.0, 0.0]) == [0.0, 0.25, 0.0, 0.75]
     assert hops([0.0, 0.0]) == [0.0]

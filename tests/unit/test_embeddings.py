@@ -64,14 +64,14 @@ def test_vectors_by_id_and_progress() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dim": 0}, "dim must be a whole number from 1 to 4096, found 0"),
-        ({"dim": 2.5}, "dim must be a whole number from 1 to 4096, found 2.5"),
-        ({"window": True}, "window must be a whole number from 1 to 1000, found True"),
+        ({"dim": 0}, "dim must be an integer from 1 to 4096, found 0"),
+        ({"dim": 2.5}, "dim must be an integer from 1 to 4096, found 2.5"),
+        ({"window": True}, "window must be an integer from 1 to 1000, found True"),
         ({"learning_rate": 0}, "learning_rate must be a number above 0, at most 10, found 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0, at most 10, found nan"),
         ({"q": 0}, "q must be a number from 1e-09 to 1e+09, found 0"),
-        ({"random_state": None}, "random_state must be a whole number of at least 0, found None"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, -1 or None, found 0"),
+        ({"random_state": None}, "random_state must be an integer of at least 0, found None"),
+        ({"n_jobs": 0}, "n_jobs must be an integer of at least 1, -1 or None, found 0"),
     ],
 )
 def test_settings_are_checked_by_fit(settings: dict[str, object], message: str) -> None:

@@ -40,7 +40,7 @@ from tests.stored_files import with_hash
 NODES = 2 * GROUP_SIZE
 TRAIN, VALIDATION = partial_labels(), partial_labels(TRUE_LABELS, 4)
 MOST = np.where(np.arange(NODES) % 4 > 0, TRUE_LABELS, -1)  # enough to hold some out
-NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
+NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
 FEW_STEPS: dict[str, Any] = {"outer_steps": 40, "warmup_steps": 10}
 
 
@@ -79,7 +79,7 @@ def test_the_defaults(features: bool) -> None:
 
 
 def test_validation_labels_select_and_nothing_is_trained_again() -> None:
-    model = quick_cge(label_propagation="no", **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION)
+    model = quick_cge(label_propagation=False, **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION)
     assert model.selection_history_ is None
     assert model.labels_seen_["validation"] == 6  # of ten, four are in y as well
     compared = {(row["weighting"], row["classifier"]) for row in model.search_results_}
@@ -87,7 +87,7 @@ def test_validation_labels_select_and_nothing_is_trained_again() -> None:
     assert {weighting for weighting, _ in compared} >= {"uniform", "cosine", "edges"}
     for row in model.search_results_:
         assert 0 <= row["accuracy"] <= 1
-        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_se"] is None)
+        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_se"] is None) == (row["compared_with"] is None)
 
 
 def test_without_validation_labels_nothing_is_compared() -> None:
@@ -100,7 +100,7 @@ def test_without_validation_labels_nothing_is_compared() -> None:
 
 
 def test_a_weighting_that_learns_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = OuterResult(0.7, 0.7, learned=False)
+    result = OuterResult(0.7, 0.7, beats_chance=False)
     monkeypatch.setattr("cge.training.model_search.OuterProblem.run", lambda *_: result)
     with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not beat chance") as caught:
         quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION)
@@ -127,8 +127,8 @@ def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
         ),
         ({"inputs": "features"}, "inputs='features' needs node features, and the graph has none; use inputs='auto'"),
         (
-            {"classifier": "distilled", "label_propagation": "no"},
-            "classifier='distilled' is trained on the result of label propagation, and label_propagation='no' forbids",
+            {"classifier": "distilled", "label_propagation": False},
+            "classifier='distilled' is trained on the result of label propagation, and label_propagation=False forbids",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_learned_weightings_need_four_training_labels() -> None:
 
 
 def test_an_ensemble_averages_probabilities() -> None:
-    graph, settings = sparse_graph(), {"classifier": "consistency", "label_propagation": "no"}
+    graph, settings = sparse_graph(), {"classifier": "consistency", "label_propagation": False}
     three = quick_cge("degree", n_estimators=3, **settings).fit(graph, TRAIN, VALIDATION)
     single = quick_cge("degree", **settings).fit(graph, TRAIN, VALIDATION)
     fitted: Any = three.fitted_
@@ -190,7 +190,7 @@ def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
     monkeypatch.setattr("cge.models.sparse_products._BLOCK", 7)
     monkeypatch.setattr("cge.models.edge_features._BLOCK", 7)
-    settings = FEW_STEPS | {"classifier": "consistency", "label_propagation": "yes"}
+    settings = FEW_STEPS | {"classifier": "consistency", "label_propagation": True}
     models = [
         quick_cge("edges+hops", n_jobs=n_jobs, **settings).fit(sparse_graph(), TRAIN, VALIDATION) for n_jobs in (1, 2)
     ]
@@ -224,7 +224,11 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     quick_cge("edges+hops", **NO_SEARCH, **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION).save(tmp_path)
     text = (tmp_path / "model.json").read_text()
-    for old, new in (('"ensemble"', '"members"'), ('"hops": 5', '"hops": 6'), ('"selection"', '"selected"')):
+    for old, new in (
+        ('"ensemble"', '"members"'),
+        ('"hop_weights": 5', '"hop_weights": 6'),
+        ('"selection"', '"selected"'),
+    ):
         assert old in text
         (tmp_path / "model.json").write_text(json.dumps(with_hash(json.loads(text.replace(old, new, 1)))))
         with pytest.raises(cge.CgeError, match="does not hold a complete CGE model"):
@@ -240,7 +244,7 @@ def uninterrupted(validation: bool) -> tuple[cge.CGE, int]:
     """Return a model that was trained without a stop, and its number of epochs."""
     epochs: list[Any] = []
     labels = (TRAIN, VALIDATION) if validation else (MOST,)
-    model = quick_cge(label_propagation="no", **FEW_STEPS).fit(sparse_graph(), *labels, callback=epochs.append)
+    model = quick_cge(label_propagation=False, **FEW_STEPS).fit(sparse_graph(), *labels, callback=epochs.append)
     return model, len(epochs)
 
 
@@ -263,15 +267,15 @@ def test_a_stopped_fit_continues_to_the_same_bytes(
 
     monkeypatch.setattr("cge.estimators.encoder_fit._rate_limited", shortly_before_the_stop)
     with pytest.raises(StopError):
-        quick_cge(label_propagation="no", **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=stop)
+        quick_cge(label_propagation=False, **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=stop)
     more: list[Any] = []
-    again = quick_cge(label_propagation="no", **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=more.append)
+    again = quick_cge(label_propagation=False, **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=more.append)
     assert epochs - last <= len(more) <= epochs - last + 2
     assert again.embedding_.tobytes() == expected.embedding_.tobytes()
     assert again.predict_proba().tobytes() == expected.predict_proba().tobytes()
     assert again.search_results_ == expected.search_results_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        quick_cge(label_propagation="no", random_state=5, **FEW_STEPS).fit(graph, *labels, resume=tmp_path)
+        quick_cge(label_propagation=False, random_state=5, **FEW_STEPS).fit(graph, *labels, resume=tmp_path)
 
 
 def test_checkpoints_are_written_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,10 +330,10 @@ def test_a_network_multiplies_its_base_weighting() -> None:
     edge = int(np.flatnonzero((transitions.rows == 0) & (transitions.indices == node))[0])
     tokens, length = torch.tensor([[len(transitions), edge]]), torch.tensor([2])
     with torch.no_grad():
-        factor = float(weighting.module(data.token_vectors(weighting.sampled[1]), tokens, length))
-    expected = factor * float(weighting.base.path_weights(data, [np.array([0, node])])[0])
+        factor = float(weighting.module(data.step_vectors(weighting.sampled[1]), tokens, length))
+    expected = factor * float(weighting.start.path_weights(data, [np.array([0, node])])[0])
     assert float(model.path_weights([[0, node]])[0]) == pytest.approx(expected, rel=1e-5)
-    assert weighting.base.name in ("degree", "cosine")
+    assert weighting.start.name in ("degree", "cosine")
 
 
 # ---------------------------------------------------------------------- new nodes
@@ -447,11 +451,11 @@ def test_features_whose_squares_overflow(dense: bool, scale: float) -> None:
 # ---------------------------------------------------------------------- label propagation
 
 
-@pytest.mark.parametrize("label_propagation", ["yes", "no"])
-def test_propagated_labels_are_stored_and_used_in_other_graphs(label_propagation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("label_propagation", [True, False])
+def test_propagated_labels_are_stored_and_used_in_other_graphs(label_propagation: bool, tmp_path: Path) -> None:
     graph = two_groups(features=False)
     model = quick_cge("degree", label_propagation=label_propagation).fit(graph, TRAIN, VALIDATION)
-    assert model.label_propagation_ == (label_propagation == "yes")
+    assert model.label_propagation_ == label_propagation
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     model.save(tmp_path)
     assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
@@ -462,7 +466,7 @@ def test_propagated_labels_are_stored_and_used_in_other_graphs(label_propagation
 def test_multilabel_tasks(tmp_path: Path) -> None:
     matrix = np.stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.ones(NODES)], axis=1).astype(int)
     y = np.where((np.arange(NODES) % 3 == 0)[:, None], matrix, 0)
-    model = quick_cge(label_propagation="yes").fit(sparse_graph(), y)
+    model = quick_cge(label_propagation=True).fit(sparse_graph(), y)
     assert model.predict().shape == (NODES, 3)
     assert model.score(model.node_ids_, matrix) > 0.85
     model.save(tmp_path)
@@ -475,7 +479,7 @@ def test_no_label_reaches_its_own_node() -> None:
     flipped[0] = 1
     scores = []
     for y in (TRAIN, flipped):
-        model = quick_cge("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, y)
+        model = quick_cge("degree", label_propagation=True, validation_fraction=0.0).fit(graph, y)
         fitted: Any = model.fitted_
         labels = fitted.train.nodes, fitted.train.matrix
         scores.append(fitted.selection.weighting.propagate_labels(fitted.data, *labels, fitted.target))
@@ -493,7 +497,7 @@ def test_classifiers_are_trained_on_labels_of_other_nodes(classifier: str, monke
         return trainers[-1]
 
     monkeypatch.setattr(candidate_evaluation, "ClassifierTrainer", recorded)
-    model = quick_cge("degree", classifier=classifier, label_propagation="yes").fit(sparse_graph(), MOST)
+    model = quick_cge("degree", classifier=classifier, label_propagation=True).fit(sparse_graph(), MOST)
     fitted: Any = model.fitted_
     sizes = {len(trainer.task.train) for trainer in trainers}
     assert max(sizes) == 30 > min(sizes)  # with labels held out, and again with all
@@ -512,7 +516,7 @@ def test_closed_walks_are_computed_once_and_stored(
 ) -> None:
     graph = two_groups(features=False)
     labels: tuple[Any, ...] = (partial_labels(TRUE_LABELS, 2),) if refit else (TRAIN, VALIDATION)
-    model = quick_cge("degree", label_propagation="yes").fit(graph, *labels)
+    model = quick_cge("degree", label_propagation=True).fit(graph, *labels)
     model.save(tmp_path / "model")
     expected, fitted = model.predict_proba(), model.fitted_
     fitted.data.closed_walks.clear()  # type: ignore[attr-defined]

@@ -30,11 +30,11 @@ from tests.fixtures import (
 NODES = 2 * GROUP_SIZE
 CLASSIFIERS = ("mlp", "consistency", "sparse", "distilled")
 MODELS: dict[str, dict[str, Any]] = {
-    "mlp": {"classifier": "mlp", "label_propagation": "no"},
-    "mlp with labels": {"classifier": "mlp", "label_propagation": "yes"},
-    "linear": {"classifier": "sparse", "label_propagation": "yes"},
+    "mlp": {"classifier": "mlp", "label_propagation": False},
+    "mlp with labels": {"classifier": "mlp", "label_propagation": True},
+    "linear": {"classifier": "sparse", "label_propagation": True},
     "distilled": {"classifier": "distilled"},
-    "several": {"classifier": "mlp", "label_propagation": "yes", "n_estimators": 3},
+    "several": {"classifier": "mlp", "label_propagation": True, "n_estimators": 3},
 }
 
 
@@ -133,7 +133,7 @@ def isolated(features: bool) -> cge.Graph:
 @pytest.mark.parametrize("features", [True, False])
 def test_a_node_without_information_has_the_class_prior(classifier: str, features: bool) -> None:
     y = labels_at(TRAIN_NODES[:7])  # five of the first group, two of the second
-    propagation = "yes" if classifier == "distilled" else "no"
+    propagation = classifier == "distilled"
     model = quick_cge("degree", classifier=classifier, label_propagation=propagation, validation_fraction=0.0)
     model.fit(isolated(features), np.append(y, -1))
     np.testing.assert_allclose(model.predict_proba([NODES]), [[5 / 7, 2 / 7]], rtol=1e-6)

@@ -77,5 +77,5 @@ def test_a_model_that_is_not_fitted() -> None:
 )
 def test_integers_beyond_64_bits(settings: dict[str, object]) -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2)])
-    with pytest.raises(InputError, match="must be a whole number that fits in 64 bits, found 1"):
+    with pytest.raises(InputError, match="must be an integer that fits in 64 bits, found 1"):
         cge.CGE(**settings).fit(graph, {0: "a", 1: "b"})  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Arr
     ],
 )
 def test_paths_labels_and_a_constant_add_up_to_the_scores(
-    weighting: Any, classifier: str, label_propagation: str, multilabel: bool
+    weighting: Any, classifier: str, label_propagation: bool, multilabel: bool
 ) -> None:
     labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], MULTILABEL, 0) if multilabel else partial_labels()
     settings = {"classifier": classifier, "hops": 2, "label_propagation": label_propagation, "max_epochs": 8}
@@ -110,7 +110,7 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         np.testing.assert_allclose(explanation.scores, scores, atol=2e-5)
         np.testing.assert_allclose(explanation.constant, constant, atol=2e-5)
         np.testing.assert_allclose(explanation.label_propagation, label_scores, atol=1e-6)
-        assert explanation.label_propagation.any() == (label_propagation == "yes")
+        assert explanation.label_propagation.any() == label_propagation
         assert not explanation.remainder.any()
         # Every path is listed, so those of each length add up to its sum.
         for hop, contributions in enumerate(explanation.by_hop):
@@ -132,7 +132,7 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
 def fitted() -> cge.CGE:
     graph = typed()
     labels = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
-    return quick_cge("edges+hops", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(
+    return quick_cge("edges+hops", classifier="mlp", hops=3, label_propagation=True, validation_fraction=0.0).fit(
         graph, labels
     )
 
@@ -140,7 +140,7 @@ def fitted() -> cge.CGE:
 @pytest.fixture(scope="module")
 def sampled() -> cge.CGE:
     labels = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
-    return quick_cge("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(
+    return quick_cge("lstm", classifier="mlp", hops=3, label_propagation=False, validation_fraction=0.0).fit(
         typed(), labels
     )
 
@@ -300,7 +300,7 @@ def test_a_class_is_the_mean_of_its_nodes(
 def test_a_class_that_nobody_is_in_has_no_paths() -> None:
     labels = np.zeros((2 * GROUP_SIZE, 3), int)
     labels[::3, 0], labels[0, 1], labels[1, 2] = 1, 1, 1
-    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation="no").fit(
+    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation=False).fit(
         with_sparse_features(two_groups()), labels
     )
     assert not model.predict()[:, 2].any()
@@ -345,14 +345,14 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
     np.testing.assert_array_equal(explanations[0].probabilities, explanations[1].probabilities)
     with pytest.raises(
         cge.CgeError,
-        match=r"classifier must be a whole number below 2, .*, found 2",
+        match=r"classifier must be an integer below 2, .*, found 2",
     ):
         model.explain(3, classifier=2)
 
 
 @pytest.mark.parametrize("weighting", ["edges+hops", "average"])
 def test_a_loaded_model_explains_the_same(weighting: str, tmp_path: Path) -> None:
-    model = quick_cge(weighting, hops=2, classifier="mlp", label_propagation="yes").fit(
+    model = quick_cge(weighting, hops=2, classifier="mlp", label_propagation=True).fit(
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     first = model.explain(4)
@@ -370,9 +370,9 @@ def test_another_fit_is_explained_anew() -> None:
 
 
 def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
-    with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 0"):
+    with pytest.raises(cge.CgeError, match="top must be an integer of at least 1, found 0"):
         fitted.explain("n7", top=0)
-    with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 'all'"):
+    with pytest.raises(cge.CgeError, match="top must be an integer of at least 1, found 'all'"):
         fitted.explain_class("left", top="all")  # type: ignore[arg-type]
     with pytest.raises(cge.CgeError, match="node 'n99' is not in the graph"):
         fitted.explain("n99")
@@ -382,9 +382,9 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
         fitted.explain_class("up")
     with pytest.raises(cge.CgeError, match="hop must be at most 3, the model's hops, found 4"):
         fitted.explain("n7", hop=4)
-    with pytest.raises(cge.CgeError, match="hop must be a whole number of at least 0, found -1"):
+    with pytest.raises(cge.CgeError, match="hop must be an integer of at least 0, found -1"):
         fitted.explain("n7", hop=-1)
-    with pytest.raises(cge.CgeError, match="classifier must be a whole number of at least 0, found -1"):
+    with pytest.raises(cge.CgeError, match="classifier must be an integer of at least 0, found -1"):
         fitted.explain("n7", classifier=-1)
     with pytest.raises(cge.CgeError, match="fractions must be numbers from 0 to 1, found"):
         fitted.faithfulness(["n7"], fractions=[0.5, 2])

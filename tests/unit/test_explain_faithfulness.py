@@ -69,7 +69,7 @@ def probability(model: cge.CGE, vector: Array, column: int) -> float:
 
 
 def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
-    model = quick_cge("degree", classifier="mlp", hops=1, label_propagation="no", validation_fraction=0.0).fit(
+    model = quick_cge("degree", classifier="mlp", hops=1, label_propagation=False, validation_fraction=0.0).fit(
         with_sparse_features(two_groups()), partial_labels()
     )
     node = 1  # its neighbors differ in degree
@@ -95,8 +95,8 @@ def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
     assert curves.by_weight_deletion[0, 0] == pytest.approx(probability(model, rest, column), abs=1e-5)
 
 
-@pytest.mark.parametrize(("multilabel", "label_propagation"), [(False, "yes"), (True, "no")])
-def test_with_all_paths_the_probability_is_that_of_predict_proba(multilabel: bool, label_propagation: str) -> None:
+@pytest.mark.parametrize(("multilabel", "label_propagation"), [(False, True), (True, False)])
+def test_with_all_paths_the_probability_is_that_of_predict_proba(multilabel: bool, label_propagation: bool) -> None:
     both = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(40) % 2]).astype(int)
     nodes = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
     y, validation = (both * mask[:, None] if multilabel else np.where(mask, TRUE_LABELS, -1) for mask in nodes)

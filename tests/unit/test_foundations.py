@@ -33,7 +33,7 @@ def test_streams_are_named_and_independent() -> None:
     assert int(key(0, "a\x1fb")) != int(key(0, "a", "b"))
     assert generator(3, "x").random() == generator(3, "x").random()
     assert generator(3, "x").random() != generator(4, "x").random()
-    with pytest.raises(cge.CgeError, match="the seed must be a whole number of at least 0, found True"):
+    with pytest.raises(cge.CgeError, match="the seed must be an integer of at least 0, found True"):
         key(True)
     assert int(key(np.int64(5))) == int(key(5))
 

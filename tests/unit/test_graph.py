@@ -208,8 +208,8 @@ COMPLEX = "features must be real numbers, found complex ones"
         ({"edges": [(0, 1), (2,)]}, "edge 1 must be a pair of node ids, found (2,)"),
         ({"edges": ["ab"]}, "edge 0 must be a pair of node ids, found 'ab'"),
         ({"edges": [(0, None)]}, "edge targets contain None at position 0; every node needs a name"),
-        ({"edges": [(0, float("nan"))]}, "edge targets contain nan at position 0; use whole numbers or strings"),
-        ({"edges": [(0.5, 1.0)]}, "edge sources contain 0.5 at position 0; use whole numbers or strings"),
+        ({"edges": [(0, float("nan"))]}, "edge targets contain nan at position 0; use integers or strings"),
+        ({"edges": [(0.5, 1.0)]}, "edge sources contain 0.5 at position 0; use integers or strings"),
         ({"edges": [([1], "a")]}, "edge sources contain [1] at position 0, which is not hashable"),
         (
             {"edges": np.array([[True, False]])},
@@ -233,7 +233,7 @@ COMPLEX = "features must be real numbers, found complex ones"
                 "pass node_ids= with the id of each node"
             ),
         ),
-        ({"edges": [(0, 1)], "num_nodes": -1}, "num_nodes must be a whole number of at least 0, found -1"),
+        ({"edges": [(0, 1)], "num_nodes": -1}, "num_nodes must be an integer of at least 0, found -1"),
         (
             {"edges": [(0, 1)], "features": np.ones(2)},
             "features must have one row for each of 2 nodes, found shape (2,)",
@@ -359,17 +359,17 @@ def test_merged_weights_do_not_round_or_overflow() -> None:
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([(1e300, 2.0)], "edge sources contain 1e+300 at position 0; use whole numbers or strings"),
+        ([(1e300, 2.0)], "edge sources contain 1e+300 at position 0; use integers or strings"),
         (
             np.array([[3, 1], [2048, 2]], np.float16),
-            "edge sources contain 2048.0 at position 1; use whole numbers or strings",
+            "edge sources contain 2048.0 at position 1; use integers or strings",
         ),
         (
             np.array([[3, 2**24]], np.float32),
-            "edge targets contain 16777216.0 at position 0; use whole numbers or strings",
+            "edge targets contain 16777216.0 at position 0; use integers or strings",
         ),
         ([(True, 2)], "edge sources contain True at position 0; every node needs a name"),
-        ([(float("-inf"), 2.0)], "edge sources contain -inf at position 0; use whole numbers or strings"),
+        ([(float("-inf"), 2.0)], "edge sources contain -inf at position 0; use integers or strings"),
         (
             [("a", "b", 2.0)],
             "edge 0 must be a pair of node ids, found ('a', 'b', 2.0); pass the third values as weights=",

@@ -365,7 +365,7 @@ def test_settings_of_appnp_are_those_of_the_network(monkeypatch: pytest.MonkeyPa
     zeros = torch.zeros(40, 2), 1
     monkeypatch.setattr(estimators, "train_network", lambda network, *_: networks.append(network) or zeros)
     APPNP(hops=2, alpha=0.25).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
-    assert networks[0].propagate.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
+    assert networks[0].propagate.hop_weights == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
 
 
 @pytest.mark.parametrize("kind", [GCN, APPNP])
@@ -432,7 +432,7 @@ def test_probabilities_are_additional_features(dense: bool, multilabel: bool, mo
     width = 5 if multilabel else 2
     GCN("cge", random_state=4, n_jobs=1).fit(graph, labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
     (model,) = FakeCGE.instances
-    assert model.settings == {"prior_correction": "no", "random_state": 4, "n_jobs": 1}
+    assert model.settings == {"prior_correction": False, "random_state": 4, "n_jobs": 1}
     assert model.graph is graph
     assert np.array_equal(model.y, labels_at(TRAIN_NODES, true))
     assert np.array_equal(model.validation, labels_at(VALIDATION_NODES, true))
@@ -457,7 +457,7 @@ def test_without_validation_labels_cge_gets_none(monkeypatch: pytest.MonkeyPatch
 
 def test_gcn_with_cge(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(
-        cge.CGE, weighting="degree", classifier="mlp", label_propagation="no", training={"max_epochs": 30}, dim=8
+        cge.CGE, weighting="degree", classifier="mlp", label_propagation=False, training={"max_epochs": 30}, dim=8
     )
     monkeypatch.setattr(estimators, "CGE", quick)
     graph, y, validation = groups_with_sparse_features(), labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES)

@@ -184,10 +184,10 @@ def test_the_symmetric_form_has_the_same_closed_walks(normalization: float, coun
     transitions, hops, nodes = TransitionMatrix(graph), random.random(count).tolist(), np.arange(24)
     keys = {pair: random.random() + 0.1 for pair in sorted(map(tuple, np.sort(edges).tolist()))}
     pairs = np.sort(np.stack([transitions.rows, transitions.indices], axis=1)).tolist()
-    raw_weights = np.array([keys.get(tuple(pair), 1.0) for pair in pairs])
-    raw_weights *= 1 + 1e-7 * random.random(len(transitions))  # symmetric but for rounding
-    values, symmetric = symmetric_weights(transitions, raw_weights, normalization)
-    dense = transitions.matrix(raw_weights).toarray()
+    edge_strengths = np.array([keys.get(tuple(pair), 1.0) for pair in pairs])
+    edge_strengths *= 1 + 1e-7 * random.random(len(transitions))  # symmetric but for rounding
+    values, symmetric = symmetric_weights(transitions, edge_strengths, normalization)
+    dense = transitions.matrix(edge_strengths).toarray()
     dense = (dense + dense.T) / 2
     total = dense.sum(1)
     dense *= np.outer(total ** (normalization - 1), total**-normalization)
@@ -211,8 +211,8 @@ def test_a_node_that_reaches_only_its_own_label_has_no_scores() -> None:
     random = np.random.default_rng(2)
     edges = [(2 * pair, 2 * pair + 1) for pair in range(200)]
     transitions = TransitionMatrix(cge.Graph.from_edges(edges, num_nodes=400))
-    raw_weights = random.random(len(transitions)).astype(np.float32).astype(np.float64) + 0.01
-    values, symmetric = symmetric_weights(transitions, raw_weights, 0.5)
+    edge_strengths = random.random(len(transitions)).astype(np.float32).astype(np.float64) + 0.01
+    values, symmetric = symmetric_weights(transitions, edge_strengths, 0.5)
     nodes = np.arange(0, 400, 2)  # a node of each pair
     result = label_scores(
         transitions, values, [1.0] * 11, nodes, np.eye(2, dtype=int)[nodes // 2 % 2], False, symmetric=symmetric

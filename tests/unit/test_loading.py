@@ -38,8 +38,8 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ("edges", lambda metadata, _: metadata.update(ensemble=[]), "there is no classifier"),
         (
             "edges",
-            lambda metadata, _: metadata["selection"].update(hops=10**12),
-            "1,000,000,000,000 hop weights, but paths have at most 4 edges",
+            lambda metadata, _: metadata["selection"].update(hop_weights=10**12),
+            "1,000,000,000,000 hop weights, but paths have at most 4 hops",
         ),
         ("edges", lambda metadata, _: metadata.update(best_epoch=99), "the best epoch, 99, is not in the history"),
         ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "the best epoch, 0, is not in the history"),

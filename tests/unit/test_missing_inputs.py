@@ -28,7 +28,7 @@ def make_graph(inputs: str) -> cge.Graph:
     return sparse if inputs == "sparse" else sparse.with_features(sparse.features.toarray() * 3 + 1)
 
 
-def fit_quickly(graph: cge.Graph, label_propagation: str = "no") -> tuple[cge.CGE, Any]:
+def fit_quickly(graph: cge.Graph, label_propagation: bool = False) -> tuple[cge.CGE, Any]:
     model = quick_cge("degree", classifier="mlp", label_propagation=label_propagation).fit(graph, TRAIN, VALIDATION)
     return model, model.fitted_
 
@@ -52,9 +52,9 @@ def expected_temperature(fitted: Any, probabilities: Any) -> Any:
 
 @pytest.mark.parametrize("inputs", ["sparse", "dense"])
 @pytest.mark.parametrize("part", ["features", "edges"])
-@pytest.mark.parametrize("label_propagation", ["yes", "no"])
+@pytest.mark.parametrize("label_propagation", [True, False])
 def test_temperatures_are_fitted_on_validation_nodes_with_hidden_inputs(
-    inputs: str, part: str, label_propagation: str
+    inputs: str, part: str, label_propagation: bool
 ) -> None:
     graph = make_graph(inputs)
     model, fitted = fit_quickly(graph, label_propagation)
@@ -97,7 +97,7 @@ def test_predictions_of_new_nodes_use_the_temperature_of_their_evidence(tmp_path
 
 
 def test_held_out_labels_are_used_before_the_second_training() -> None:
-    graph, options = make_graph("sparse"), {"classifier": "mlp", "label_propagation": "no"}
+    graph, options = make_graph("sparse"), {"classifier": "mlp", "label_propagation": False}
     refitted = quick_cge("degree", validation_fraction=0.5, **options).fit(graph, partial_labels(TRUE_LABELS, 2))
     assert refitted.labels_seen_["validation"] >= 5
     assert set(refitted.fitted_.calibration.by_evidence) == {"edges", "features"}  # type: ignore[attr-defined]

@@ -49,8 +49,8 @@ def test_better_is_more_accurate_by_a_margin_of_standard_errors() -> None:
 def test_few_labels_more_are_not_better_where_more_are_required() -> None:
     two, nothing = score([1, 1, *[0] * 98]), score([0] * 100)
     assert is_better(two, nothing)
-    assert not is_better(two, nothing, extra_labels=1)
-    assert is_better(score([1, 1, 1, *[0] * 97]), nothing, extra_labels=1)
+    assert not is_better(two, nothing, min_extra_correct=1)
+    assert is_better(score([1, 1, 1, *[0] * 97]), nothing, min_extra_correct=1)
     assert not_worse({"nothing": nothing, "two": two}) == ["two"]
 
 

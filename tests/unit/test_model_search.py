@@ -35,8 +35,7 @@ class FakeEvaluator(CandidateEvaluator):
         accuracy = self.accuracy(weighting.name, classifier, label_propagation)
         correct = (np.arange(100) < round(100 * accuracy)).astype(float)
         score = CandidateScore(accuracy, correct, np.full(100, self.log_loss(weighting.name)))
-        self.scores[weighting.name, classifier, label_propagation] = score
-        return score
+        return self.scores.setdefault((weighting.name, classifier, label_propagation), score)
 
 
 class FakeSearch(ModelSearch):
@@ -75,13 +74,13 @@ def compared(selection: Selection) -> list[str]:
 @pytest.mark.parametrize(("light", "selected"), [(0.8, "sparse-light"), (0.6, "sparse")])
 def test_sparse_light_replaces_sparse_only_where_it_is_better(light: float, selected: str) -> None:
     accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.6, "sparse-light": light}
-    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation="no")
+    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation=False)
     assert search.run().classifiers == (selected,)
 
 
 def test_sparse_light_is_evaluated_only_if_sparse_is_best() -> None:
     accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.45}
-    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation="no")
+    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation=False)
     assert search.run().classifiers == ("mlp",)
 
 
@@ -124,7 +123,7 @@ def test_uniform_is_the_base_where_accuracy_and_log_loss_are_better(
         data=EncoderData(two_groups(features=False), n_jobs=1),
         log_loss=lambda weighting: log_loss if weighting == "uniform" else 1.0,
         classifier="consistency",
-        label_propagation="no",
+        label_propagation=False,
     )
     assert search.run().weighting.name == selected
 
@@ -143,7 +142,7 @@ def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
 ) -> None:
     vectors = np.random.default_rng(0).normal(size=(2 * GROUP_SIZE, 4)).astype(np.float32)
     data = EncoderData(two_groups(features=False), "walks", 1, walk_vectors=vectors)
-    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": "no"}
+    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": False}
     selection = make_search(lambda weighting, *_: accuracy[weighting], data, **options).run()
     assert selection.weighting.name == selected
     assert compared(selection) == ["0 hops", "uniform", "degree"]
@@ -151,7 +150,7 @@ def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
 
 @pytest.mark.parametrize(("more", "selected"), [(1, "degree"), (2, "degree"), (3, "cosine")])
 def test_a_weighting_wins_by_more_than_a_standard_error_and_one_label(more: int, selected: str) -> None:
-    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": "no"}
+    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": False}
     search = make_search(lambda weighting, *_: 0.5 + 0.01 * more * (weighting == "cosine"), **options)
     selection = search.run()
     assert selection.weighting.name == selected
@@ -160,16 +159,16 @@ def test_a_weighting_wins_by_more_than_a_standard_error_and_one_label(more: int,
     assert selection.gain_over_uniform[0] == pytest.approx(gain)
 
 
-@pytest.mark.parametrize("label_propagation", ["yes", "no"])
-def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(label_propagation: str) -> None:
+@pytest.mark.parametrize("label_propagation", [True, False])
+def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(label_propagation: bool) -> None:
     search = make_search(
         lambda _, classifier, __: 0.7 if classifier == "mlp" else 0.5, label_propagation=label_propagation
     )
     selection = search.run()
     assert selection.classifiers == ("mlp",)
     hop_profiles = set(compared(selection)) - {"degree", "uniform", "cosine"}
-    assert ("0 hops" in hop_profiles) == (label_propagation == "no")
-    assert len(hop_profiles) == (0 if label_propagation == "yes" else 10)
+    assert ("0 hops" in hop_profiles) == (not label_propagation)
+    assert len(hop_profiles) == (0 if label_propagation else 10)
 
 
 # ---------------------------------------------------------------------- learned weightings
@@ -180,7 +179,7 @@ def test_learning_starts_from_the_selected_hop_profile(winner: str, learned: set
     def accuracy(weighting: str, classifier: str, _: bool) -> float:
         return 0.9 if weighting == winner else 0.7 if classifier == "mlp" else 0.5
 
-    search = make_search(accuracy, folds=FOLDS, label_propagation="no")
+    search = make_search(accuracy, folds=FOLDS, label_propagation=False)
     assert search.run().weighting.name == winner
     assert search.starts == dict.fromkeys(learned, winner)
 
@@ -196,13 +195,13 @@ def test_a_named_learned_weighting_starts_from_the_best_closed_form(best: str) -
     assert search.starts == {"edges+hops": best}
     assert selection.gain_over_uniform is not None
     uniform, learned = selection.results[-2:]
-    assert (uniform.stage, uniform.weighting, uniform.accuracy_gain) == ("baseline", "uniform", None)
+    assert (uniform.stage, uniform.weighting, uniform.accuracy_gain) == ("uniform weights", "uniform", None)
     gain = learned.accuracy_gain, learned.accuracy_gain_se
-    assert (learned.stage, learned.weighting, gain) == ("baseline", "edges+hops", selection.gain_over_uniform)
+    assert (learned.stage, learned.weighting, gain) == ("uniform weights", "edges+hops", selection.gain_over_uniform)
 
 
 def test_weights_that_do_not_help_are_not_selected() -> None:
-    search = make_search(lambda *_: 0.8, folds=FOLDS, label_propagation="no")
+    search = make_search(lambda *_: 0.8, folds=FOLDS, label_propagation=False)
     selection = search.run()
     assert selection.weighting.name == "degree"
     assert selection.any_learned  # they were compared
@@ -211,6 +210,7 @@ def test_weights_that_do_not_help_are_not_selected() -> None:
     assert [(result.stage, result.weighting, result.classifier) for result in uncompared] == [
         ("classifier", "degree", "mlp")
     ]
+    assert {result.compared_with for result in selection.results} == {None, "degree, mlp"}
 
 
 # ---------------------------------------------------------------------- the budget
@@ -219,7 +219,7 @@ def test_weights_that_do_not_help_are_not_selected() -> None:
 def compared_within(budget: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the weightings that a fit compares with a budget of so many multiplications."""
     monkeypatch.setattr(work_module, "SEARCH_BUDGET", budget)
-    model = quick_cge(label_propagation="no", classifier="mlp", dim=32).fit(
+    model = quick_cge(label_propagation=False, classifier="mlp", dim=32).fit(
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     return list(dict.fromkeys(row["weighting"] for row in model.search_results_))
@@ -247,7 +247,7 @@ def test_the_search_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_classifiers_that_cost_too_much_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_module, "_WORK", 1.0)
-    model = cge.CGE(weighting="degree", label_propagation="no").fit(
+    model = cge.CGE(weighting="degree", label_propagation=False).fit(
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     assert {row["classifier"] for row in model.search_results_} == {"mlp"}

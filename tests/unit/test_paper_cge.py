@@ -70,8 +70,8 @@ def test_the_callback_gets_each_epoch() -> None:
     [
         ("setting", "both", "one of 'transductive', 'inductive'"),
         ("weighting", "degree", "one of 'uniform', 'average', 'cnn', 'lstm' or a callable"),
-        ("dim", None, "a whole number from 1 to 4096"),
-        ("window", 1, "a whole number from 2 to 100"),
+        ("dim", None, "an integer from 1 to 4096"),
+        ("window", 1, "an integer from 2 to 100"),
         ("outer", "both", "one of 'unrolled', 'paper'"),
         ("virtual_lr", -1, "a number from 0 to 1e+06"),
     ],

@@ -147,7 +147,7 @@ class LastNodeWeighting(PathWeighting):
 
 @pytest.fixture
 def registered() -> Iterator[str]:
-    register_weighting(WeightingSpec("last", LastNodeWeighting.summary, network=LastNodeWeighting))
+    register_weighting(WeightingSpec("last", "a linear layer on the last node", network=LastNodeWeighting))
     yield "last"
     del WEIGHTINGS["last"]
 
@@ -159,7 +159,7 @@ def test_a_registered_network_is_accepted_by_name(registered: str, tmp_path: Pat
     assert weights[1] == weights[2] != weights[0]
     model.save(tmp_path / "model")
     assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())
-    encoder = quick_cge(weighting=registered, classifier="mlp", label_propagation="no")
+    encoder = quick_cge(weighting=registered, classifier="mlp", label_propagation=False)
     assert encoder.fit(two_groups(), partial_labels()).weighting_ == registered
 
 

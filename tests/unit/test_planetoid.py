@@ -312,7 +312,7 @@ def test_without_ally_only_training_and_test_labels_are_known(tmp_path: Path) ->
     ("changes", "file", "problem"),
     [
         ({"graph": [1]}, "graph", "must contain a dictionary: node → list of neighbors"),
-        ({"graph": {0: ["a"]}}, "graph", "must contain whole numbers as nodes and neighbors"),
+        ({"graph": {0: ["a"]}}, "graph", "must contain integers as nodes and neighbors"),
         ({"graph": GRAPH | {5: [6]}}, "graph", "must number its 6 nodes from 0, found 6"),
         ({"graph": GRAPH | {5: [-1]}}, "graph", "must number its 6 nodes from 0, found -1"),
         ({"x": Y}, "x", "must contain a sparse matrix of features"),

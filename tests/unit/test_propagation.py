@@ -15,7 +15,7 @@ from cge.models.propagation import (
     TransitionMatrix,
     normalized_weights,
     propagate,
-    propagate_to,
+    propagate_rows,
 )
 from tests.fixtures import neighborhood_cosines
 
@@ -61,7 +61,7 @@ def test_propagation_sums_over_every_path(directed: bool) -> None:
 
 def test_gradients_of_edge_weights_normalization_inputs_and_hops() -> None:
     transitions = TransitionMatrix(small(directed=True))
-    raw_weights = random_values(transitions).requires_grad_()
+    edge_strengths = random_values(transitions).requires_grad_()
     normalization = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
     inputs = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     hops = torch.tensor(HOPS, dtype=torch.float64, requires_grad=True)
@@ -69,7 +69,7 @@ def test_gradients_of_edge_weights_normalization_inputs_and_hops() -> None:
     def value(g: torch.Tensor, b: torch.Tensor, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         return propagate(transitions, normalized_weights(transitions, g, b), x, h)
 
-    assert torch.autograd.gradcheck(value, (raw_weights, normalization, inputs, hops))
+    assert torch.autograd.gradcheck(value, (edge_strengths, normalization, inputs, hops))
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -84,7 +84,7 @@ def test_some_rows_are_those_of_all(directed: bool, hops: int, kind: torch.dtype
     nodes = torch.tensor([7, 419, 3, 250, 7, 12])
     upstream = torch.from_numpy(random.normal(size=(6, 5))).to(kind)
     inputs = torch.from_numpy(random.normal(size=(420, 5))).to(kind).requires_grad_()
-    whole, some = fixed(inputs)[nodes], propagate_to(fixed, inputs, nodes)
+    whole, some = fixed(inputs)[nodes], propagate_rows(fixed, inputs, nodes)
     assert torch.equal(whole, some)
     gradients = [torch.autograd.grad((rows * upstream).sum(), inputs)[0] for rows in (whole, some)]
     assert gradients[0].abs().sum() > 0
@@ -94,7 +94,7 @@ def test_some_rows_are_those_of_all(directed: bool, hops: int, kind: torch.dtype
 def test_many_rows_are_taken_from_the_whole_propagation() -> None:
     transitions = TransitionMatrix(small())
     fixed, inputs = FixedPropagation(transitions, random_values(transitions), HOPS), torch.eye(6, dtype=torch.float64)
-    assert torch.equal(propagate_to(fixed, inputs, torch.tensor([0, 2, 3, 5])), fixed(inputs)[[0, 2, 3, 5]])
+    assert torch.equal(propagate_rows(fixed, inputs, torch.tensor([0, 2, 3, 5])), fixed(inputs)[[0, 2, 3, 5]])
 
 
 def test_neighborhoods_have_distances_in_hops() -> None:

@@ -222,7 +222,7 @@ def test_strict_training_sees_no_test_node() -> None:
 @pytest.mark.parametrize(
     "estimator",
     [
-        cge.CGE("uniform", 4, classifier="mlp", label_propagation="no", training={"max_epochs": 1}),
+        cge.CGE("uniform", 4, classifier="mlp", label_propagation=False, training={"max_epochs": 1}),
         cge.PaperCGE("inductive", "uniform", 4, walks_per_node=1, training={"max_epochs": 1, "pretrain": 1}),
     ],
     ids=["CGE", "PaperCGE"],

@@ -17,7 +17,7 @@ def test_paths_are_those_of_single_explanations(settings: dict[str, Any]) -> Non
     arguments: dict[str, Any] = {
         "weighting": "cosine",
         "classifier": "consistency",
-        "label_propagation": "no",
+        "label_propagation": False,
     } | settings
     model = quick_cge(**arguments).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     nodes = np.array([3, 21, 30])

@@ -137,7 +137,7 @@ def test_illegal_arguments() -> None:
         similar_nodes(two, "zoe")
     with pytest.raises(InputError, match="the vector of 'b' is zero, so nothing is similar to it"):
         similar_nodes(two, "b")
-    with pytest.raises(InputError, match="top must be a whole number of at least 1, found 0"):
+    with pytest.raises(InputError, match="top must be an integer of at least 1, found 0"):
         similar_nodes(two, "a", top=0)
     with pytest.raises(InputError, match="metric must be one of 'cosine', 'dot', found 'l2'"):
         similar_nodes(two, "a", metric="l2")

@@ -147,7 +147,7 @@ def test_folds_of_several_labels_and_their_errors() -> None:
         folds([0, 1, 2], MULTI, 2)
     with pytest.raises(InputError, match=r"^train contains node 99, but there are 60 nodes$"):
         folds([0, 99], MULTI, 2)
-    with pytest.raises(InputError, match=r"^k must be a whole number of at least 2, found 1$"):
+    with pytest.raises(InputError, match=r"^k must be an integer of at least 2, found 1$"):
         folds([0, 2], MULTI, 1)
 
 
@@ -178,7 +178,7 @@ def test_one_seed_one_split() -> None:
     [
         ([0, -2], "labels must be -1 for unknown, or 0 and above, found -2 at node 1"),
         ([[0, 2]], "labels must be 0 or 1 for each class, found 2 at node 0"),
-        (["a"], "labels must be whole numbers of shape (nodes,) or (nodes, classes), found shape (1,) of <U1"),
+        (["a"], "labels must be integers of shape (nodes,) or (nodes, classes), found shape (1,) of <U1"),
     ],
 )
 def test_labels_are_checked(labels: list[object], message: str) -> None:

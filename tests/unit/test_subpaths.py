@@ -103,9 +103,9 @@ def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, True])
 def test_window_is_checked(value: object) -> None:
-    with pytest.raises(cge.CgeError, match="window must be a whole number of nodes, at least 1, found"):
+    with pytest.raises(cge.CgeError, match="window must be an integer of nodes, at least 1, found"):
         subpaths(np.zeros((1, 1), int), value)  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="shortest must be a whole number from 1 to 3, the window, found 4"):
+    with pytest.raises(cge.CgeError, match="shortest must be an integer from 1 to 3, the window, found 4"):
         PathTable(3, shortest=4)
 
 
@@ -141,11 +141,11 @@ def test_pairs_depend_on_the_seed_and_need_a_shared_label() -> None:
     with pytest.raises(cge.CgeError, match="no two labeled nodes share a label"):
         label_pairs(np.array([0, 1, -1]), 1)
     for wrong in (np.zeros((1, 1, 1), int), np.array([0.0, np.nan])):
-        with pytest.raises(cge.CgeError, match="labels must be whole numbers"):
+        with pytest.raises(cge.CgeError, match="labels must be integers"):
             label_pairs(wrong, 1)
     with pytest.raises(cge.CgeError, match="must be zeros and ones, found -1"):
         label_pairs(np.array([[-1, -1], [1, 1]]), 1)
-    with pytest.raises(cge.CgeError, match="count must be a whole number of at least 0, found -1"):
+    with pytest.raises(cge.CgeError, match="count must be an integer of at least 0, found -1"):
         label_pairs(labels, -1)
     assert set(label_pairs([10**12, 10**12, -1], 3).ravel().tolist()) == {0, 1}
 

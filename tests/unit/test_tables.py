@@ -135,7 +135,7 @@ def test_parts_that_a_table_does_not_have(only: str, sentence: str) -> None:
             True,
         ),
         ("table2", "deepwalk", "cora", {}, False),
-        ("table2", "cge", "cora", {"prior_correction": "no"}, False),
+        ("table2", "cge", "cora", {"prior_correction": False}, False),
         ("table3", "gcn", "cora", {}, False),
     ],
 )
@@ -381,7 +381,7 @@ def test_walk_vectors_are_computed_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_cells_with_other_settings_are_not_current(tmp_path: Path) -> None:
     store(tmp_path, {Cell("cora", "cge", 0): row(0.8), Cell("cora", "cge", 1): row(0.9)}, "table2")
     file = tmp_path / "table2" / "cora.jsonl"
-    file.write_text(file.read_text().replace('"prior_correction": "no"', '"prior_correction": "auto"', 1))
+    file.write_text(file.read_text().replace('"prior_correction": false', '"prior_correction": "auto"', 1))
     rows = read_cells(tmp_path / "table2")
     assert [tables.current(cell, result, "table2") for cell, result in rows.items()] == [False, True]
     assert write_report("table2", tmp_path)["datasets"]["cora"]["cge"]["accuracy"]["mean"] == 0.9

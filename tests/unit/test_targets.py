@@ -224,7 +224,7 @@ def test_classes_have_no_intervals() -> None:
 
 
 def test_explained_contributions_of_a_number_add_up() -> None:
-    model, _, test = fitted_regression(weighting="degree", classifier="mlp", label_propagation="no")
+    model, _, test = fitted_regression(weighting="degree", classifier="mlp", label_propagation=False)
     explanation = model.explain(int(test[0]), top=5)
     output = (model.predict([int(test[0])])[0] - model.fitted_.target.mean) / model.fitted_.target.std
     assert explanation.scores[0] == pytest.approx(output, rel=1e-4)

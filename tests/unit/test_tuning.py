@@ -61,10 +61,12 @@ def test_methods_without_a_space(name: str) -> None:
 
 def test_fixed_settings_are_not_searched() -> None:
     assert set(search_space("gcn", {"hidden": 8})) == {"dropout", "learning_rate", "weight_decay"}
-    assert search_space("cge")["classifier"] == flat_settings(cge.CGE)["classifier"].setting.choices  # all of them
+    assert search_space("cge")["classifier"] == tuple(
+        flat_settings(cge.CGE)["classifier"].setting.choices
+    )  # all of them
     with pytest.raises(InputError, match="gcn has no setting 'dim'; it has append"):
         search_space("gcn", {"dim": 3})
-    with pytest.raises(InputError, match="hidden must be a whole number from 1 to 4096, found 0"):
+    with pytest.raises(InputError, match="hidden must be an integer from 1 to 4096, found 0"):
         search_space("gcn", {"hidden": 0})
 
 
@@ -326,7 +328,7 @@ def test_with_all_settings_fixed_nothing_is_tuned() -> None:
             "groups has no validation labels in its split, so no trial can be scored",
         ),
         (groups(), {"nonsense": 1}, "gcn has no setting 'nonsense'; it has append"),
-        (groups(), {"hidden": -1}, "hidden must be a whole number from 1 to 4096, found -1"),
+        (groups(), {"hidden": -1}, "hidden must be an integer from 1 to 4096, found -1"),
     ],
 )
 def test_errors_before_the_first_trial(data: Dataset, fixed: dict[str, Any], sentence: str) -> None:
@@ -340,7 +342,7 @@ def test_errors_before_the_first_trial(data: Dataset, fixed: dict[str, Any], sen
 SLOW = {
     "weighting": "degree",
     "classifier": "mlp",
-    "label_propagation": "no",
+    "label_propagation": False,
     "max_epochs": 80,
     "patience": 80,
     "hops": 0,

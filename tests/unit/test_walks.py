@@ -198,15 +198,15 @@ def test_weighted_can_be_switched_off() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 0}, "length must be a whole number of at least 1, found 0"),
-        ({"walks_per_node": 1.5}, "walks_per_node must be a whole number of at least 1, found 1.5"),
+        ({"length": 0}, "length must be an integer of at least 1, found 0"),
+        ({"walks_per_node": 1.5}, "walks_per_node must be an integer of at least 1, found 1.5"),
         ({"p": 0}, "p must be a number from 1e-09 to 1e+09, found 0"),
         ({"q": float("nan")}, "q must be a number from 1e-09 to 1e+09, found nan"),
         ({"q": "x"}, "q must be a number from 1e-09 to 1e+09, found 'x'"),
         ({"starts": "ab"}, "expected a sequence of node ids, found the single id 'ab'; put it in a list"),
         ({"starts": 3}, "expected a sequence of node ids, found the single id 3; put it in a list"),
-        ({"seed": -1}, "the seed must be a whole number of at least 0, found -1"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, -1 or None, found 0"),
+        ({"seed": -1}, "the seed must be an integer of at least 0, found -1"),
+        ({"n_jobs": 0}, "n_jobs must be an integer of at least 1, -1 or None, found 0"),
         ({"weighted": True}, "weighted walks need edge weights, and the graph has none; pass weighted=False"),
     ],
 )
@@ -220,11 +220,11 @@ def test_requests_out_of_range_are_refused() -> None:
     walker = Walker(cge.Graph.from_edges(EDGES), 3, 1)
     with pytest.raises(cge.CgeError, match=r"first \+ count must be at most the 9 walks, found 5 \+ 10"):
         walker.sample(5, 10)
-    with pytest.raises(cge.CgeError, match=r"first must be a whole number of at least 0, found 0.5"):
+    with pytest.raises(cge.CgeError, match=r"first must be an integer of at least 0, found 0.5"):
         walker.sample(0.5, 2)  # type: ignore[arg-type]
     with pytest.raises(
         cge.CgeError, match=r"graph must be a cge.Graph, found a list; build a graph with Graph.from_edges"
     ):
         Walker([(0, 1)])  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="size must be a whole number of at least 1, found 0"):
+    with pytest.raises(cge.CgeError, match="size must be an integer of at least 1, found 0"):
         next(walker.batches(0))

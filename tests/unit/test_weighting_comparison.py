@@ -103,7 +103,7 @@ def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
 @pytest.mark.parametrize(("signal", "weighting"), [(1.0, "2 hops (b=0)"), (0.0, "uniform")])
 def test_a_weighting_that_was_selected_has_a_biased_gain(signal: float, weighting: str) -> None:
     labels = np.arange(PLANTED_NODES) % 2
-    model = quick_cge("auto", classifier="mlp", label_propagation="no", hops=2, max_epochs=15)
+    model = quick_cge("auto", classifier="mlp", label_propagation=False, hops=2, max_epochs=15)
     model.fit(planted_task(True, signal).graph, partial_labels(labels), partial_labels(labels, 4))
     assert model.weighting_ == weighting  # selected: other weightings are worse here
     gain = model.compare_weighting().gain
@@ -177,7 +177,7 @@ def test_learned_weights_are_compared_with_uniform_ones(
         return scores[weighting.name]
 
     monkeypatch.setattr(CandidateEvaluator, "evaluate", spy)
-    model = fit_quick(weighting, classifier="mlp", label_propagation="no", hops=2)
+    model = fit_quick(weighting, classifier="mlp", label_propagation=False, hops=2)
     comparison = model.compare_weighting()
     expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, early=True)
     assert comparison.gain is not None
@@ -194,7 +194,7 @@ def test_learned_weights_are_compared_with_uniform_ones(
 
 
 def test_contributions_by_hop_are_means_over_explanations() -> None:
-    model = fit_quick("degree", classifier="consistency", label_propagation="no", hops=3)
+    model = fit_quick("degree", classifier="consistency", label_propagation=False, hops=3)
     comparison, expected = model.compare_weighting(), np.zeros(4)
     for node in model.node_ids_.tolist():
         explanation = model.explain(node, top=1)

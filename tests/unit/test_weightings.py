@@ -34,8 +34,8 @@ def test_closed_forms_are_the_random_walk_the_convolution_and_similar_edges() ->
 
     def matrix(name: str) -> np.ndarray:
         weighting = closed_form(name, scale.names, 3)
-        np.testing.assert_allclose(weighting.hop_weights().detach(), 0.25)
-        values = EdgePropagation(transitions, edge_inputs, weighting).values().numpy()
+        np.testing.assert_allclose(weighting.normalized_hop_weights().detach(), 0.25)
+        values = EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy()
         return np.asarray(transitions.matrix(values).toarray())
 
     z = adjacency.sum(1)
@@ -64,7 +64,7 @@ def test_hop_profiles_use_some_hops(hops: int) -> None:
         assert spec.applies(hops, features=False) == (not any(shape[hops + 1 :]))
         if spec.applies(hops, features=False):
             weighting = closed_form(spec.name, ("degrees", "jaccard"), hops)
-            assert weighting.hops.tolist() == [*shape, 0, 0, 0, 0][: hops + 1]
+            assert weighting.hop_weights.tolist() == [*shape, 0, 0, 0, 0][: hops + 1]
             assert (weighting.normalization.item(), weighting.self_loop.item()) == (b, 0.0)
             assert weighting.coefficients.tolist() == [0.0, 0.0]
 
@@ -79,7 +79,7 @@ def two_edges(edge_inputs: Sequence[str], hops: int) -> cge.EdgeWeighting:
 @pytest.fixture
 def registered() -> Iterator[str]:
     """A weighting that is registered as a user would do it."""
-    text = "uses only nodes two edges away"
+    text = "only walks of exactly two hops"
     spec = cge.WeightingSpec("mine", text, closed_form=two_edges, min_hops=2, search=cge.SearchRole())
     cge.register_weighting(spec)
     yield "mine"
@@ -90,12 +90,12 @@ def test_a_registered_weighting_is_used_and_stored(registered: str, tmp_path: Pa
     graph = with_sparse_features(two_groups())
     model = quick_cge(registered).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.weighting_ == registered
-    assert model.weight_parameters_["hops"] == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert model.weight_parameters_["hop_weights"] == [0.0, 0.0, 1.0, 0.0, 0.0]
     assert model.labels_seen_["outer"] == 0  # nothing is learned
     model.save(tmp_path / "model")
     loaded = cge.load(tmp_path / "model")
     assert np.array_equal(loaded.predict_proba(), model.predict_proba())
-    with pytest.raises(cge.CgeError, match=r"weighting='mine' needs paths of 2 edges"):
+    with pytest.raises(cge.CgeError, match=r"weighting='mine' needs paths of 2 hops"):
         quick_cge(registered, hops=1).fit(graph, partial_labels())
 
 
@@ -103,7 +103,7 @@ def test_the_model_search_compares_a_registered_weighting(registered: str) -> No
     graph, validation = with_sparse_features(two_groups()), partial_labels(TRUE_LABELS, 4)
     plan = plan_fit(quick_cge(), graph, partial_labels(), validation)
     assert registered in {row["weighting"] for row in plan.rows()}
-    model = quick_cge(label_propagation="no").fit(graph, partial_labels(), validation)
+    model = quick_cge(label_propagation=False).fit(graph, partial_labels(), validation)
     compared = [row["weighting"] for row in model.search_results_]
     assert compared.index("cosine") < compared.index(registered)
     assert all(compared.index(registered) < compared.index(name) for name in ("0 hops", "edges") if name in compared)
@@ -113,7 +113,7 @@ def test_the_help_describes_a_registered_weighting(registered: str, capsys: pyte
     with pytest.raises(SystemExit):
         main(["fit", "--help-all"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert f"'{registered}' uses only nodes two edges away" in text
+    assert f"'{registered}': only walks of exactly two hops" in text
     with pytest.raises(cge.CgeError, match=r"weighting must be one of 'auto', 'uniform', .* 'mine' or a callable"):
         cge.CGE("other").fit(two_groups(), partial_labels())
 

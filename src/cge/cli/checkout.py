@@ -65,8 +65,8 @@ def require_package(package: str, extra: str, command: str) -> None:
 def reproduce(
     study: Study,
     only: Only = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of each cell.")] = 5,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes \\[one per core].")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of each run (method and data set).")] = 5,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes \\[default: one per core].")] = None,
     out: Annotated[str, text_option("DIR", "Folder for the results.")] = "results",
     show: Annotated[bool, flag_option("--show", "Run nothing; write the tables of the stored results.")] = False,
     quiet: Quiet = False,

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from cge.errors import CgeError, Message, Param
 
 _FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges": "--graph", "trust": "--trust-data"}
+_OTHER_FLAGS = {"node": "--node-column", "label": "--label-column", "nodes": "--node-list", "method": "--search"}
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
@@ -41,6 +42,9 @@ def in_shell(param: Param) -> str:
     ('--ids str', '--unweighted', 'hops=2')
     """
     flag = flag_of(param.name)
+    flag = flag if flag in _running.get() else _OTHER_FLAGS.get(param.name, flag)
+    if param.value is False and flag in ("--label-propagation", "--prior-correction"):
+        return f"{flag} no"
     if param.value is False:
         flag = "--unweighted" if flag == "--weighted" else flag.replace("--", "--no-", 1)
     if flag not in _running.get():

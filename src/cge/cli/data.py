@@ -39,7 +39,8 @@ def check(
     """
     from cge.data import Dataset
 
-    require_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
+    about = {name: getattr(files, name) for name in ("node_column", "label_column", "multilabel")}
+    require_file("--labels", labels, about)
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:

@@ -23,7 +23,7 @@ _PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
 _LEARNED = ("weighting", "weight_parameters", "classifiers", "search_results")
 
 MaxEpochs = Annotated[
-    int | None, int_option("Maximum number of epochs, for a quick look \\[the classifier's default].", minimum=1)
+    int | None, int_option("Maximum number of epochs, for a quick look \\[default: that of the classifier].", minimum=1)
 ]
 
 
@@ -87,7 +87,7 @@ def demo(
 
 
 def _explanations(model: CGE, test: npt.NDArray[Any], fields: npt.NDArray[Any]) -> list[dict[str, Any]]:
-    """Return the strongest paths of the first test papers that are predicted correctly and have enough neighbors."""
+    """Return the main paths of the first test papers that are predicted correctly and have enough neighbors."""
     graph, explanations = model.graph_, []
     suitable = (model.predict()[test] == fields[test]) & (graph.degrees[test] >= _PAPERS)
     for node in test[suitable][:_PAPERS].tolist():
@@ -113,28 +113,28 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
     print()
     heading(f"Accuracy on {result['test_nodes']:,} test papers")
     counts = f"{labels['train']} training labels, {labels['validation']} validation labels"
-    print(f"{counts}; 95 % confidence intervals in brackets.")
+    print(f"{counts}; 95% confidence intervals in brackets.")
     rows = result["accuracy"]
     cells = [(row["method"], f"{row['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*row["interval"])) for row in rows]
     print_table([("method", "left"), ("accuracy", "right"), ("", "left")], cells)
     print()
     heading(f"Selected path weighting: {result['weighting']}")
     print(_search_sentence(result["search_results"]))
-    hops = result["weight_parameters"]["hops"]
-    print(f"Hop weights (0 to {len(hops) - 1} edges): {', '.join(f'{weight:.2f}' for weight in hops)}.")
+    hop_weights = result["weight_parameters"]["hop_weights"]
+    print(f"Hop weights (0 to {len(hop_weights) - 1} hops): {', '.join(f'{weight:.2f}' for weight in hop_weights)}.")
     print()
-    print("Explanations of three correct predictions; fields are the true ones of all papers on a path:")
+    print("Explanations of three correct predictions; classes are the true ones of all papers on a path:")
     for explanation in result["explanations"]:
         print()
-        confidence = f"{explanation['probability']:.0%} confidence"
-        heading(f"Paper {explanation['paper']} is predicted as {explanation['field']} ({confidence})")
-        columns = [("path", "left"), ("fields", "left"), ("weight", "right"), ("contribution", "right")]
+        probability = f"probability {explanation['probability']:.2f}"
+        heading(f"Paper {explanation['paper']} is predicted as {explanation['field']} ({probability})")
+        columns = [("path", "left"), ("classes", "left"), ("relative weight", "right"), ("contribution", "right")]
         print_table(columns, map(_path_row, explanation["paths"]))
     print()
     print(f"Model: {result['folder']} (cge.load({result['folder']!r})). Time: {result['seconds']:.0f} seconds.")
     if result["explanations"]:
         print(f"More paths: cge explain {result['folder']} --node {result['explanations'][0]['paper']}")
-    print(f"Report with a map of all papers: open {result['report']} in a browser.")
+    print(f"Report: open {result['report']} in a browser.")
 
 
 def _path_row(path: dict[str, Any]) -> tuple[str, ...]:
@@ -151,10 +151,10 @@ def _search_sentence(search_results: list[dict[str, Any]]) -> str:
 
     names = {*weighting_descriptions()} - {row["weighting"] for row in search_results[:1]}
     gains = [
-        f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_se']:.1f} points"
+        f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_se']:.1f} percentage points"
         for row in search_results
         if row["accuracy_gain"] is not None and row["weighting"] in names
     ]
     if not gains:
         return "Only one weighting was trained."
-    return f"Validation accuracy, change over the best candidate so far (± standard error): {'; '.join(gains)}."
+    return f"Gain in validation accuracy over the best candidate before (± standard error): {'; '.join(gains)}."

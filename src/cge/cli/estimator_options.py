@@ -22,14 +22,12 @@ from cge.errors import FileFormatError, InputError, format_value
 
 if TYPE_CHECKING:
     from cge.estimators.configs import FlatSetting
-    from cge.estimators.settings import Setting
 
 METHODS = ("cge", "paper")  # the values of --method, and the estimators CGE and PaperCGE
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
-_PAPER = "Only with --method paper (the paper's algorithm)"
-_OUTER = "Training of a learned weighting (outer problem)"
-_PANELS = {None: "Model", "training": "Training", "outer_problem": _OUTER}
-_METAVARS = {"int": "INT", "float": "NUM", "str": "NAME"}
+_BOTH, _CGE, _PAPER = "With both methods", "Only with --method cge", "Only with --method paper (the paper's algorithm)"
+_METAVARS = {"int": "INT", "float": "NUM", "str": "NAME", "bool": "auto|yes|no"}
+_BOOLS = ("yes", "no")
 
 
 def estimator_of(method: str) -> type:
@@ -80,13 +78,11 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     from cge.estimators.configs import flat_settings
 
     flat, paper = (flat_settings(estimator_of(method)) for method in METHODS)
-    panels: dict[str | None, list[inspect.Parameter]] = {panel: [] for panel in (None, *_PANELS.values(), _PAPER)}
-    for name, spec in (flat | paper | flat).items():  # in the order of CGE, whose defaults come first
-        default = _default_text(spec)
-        if name in flat and name in paper and paper[name].default != spec.default:
-            default += f"; {_default_text(paper[name])} with --method paper"
-        panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
-        option = _option(name, panel, spec, default)
+    panels: dict[str | None, list[inspect.Parameter]] = {panel: [] for panel in (None, _BOTH, _CGE, _PAPER)}
+    for name, spec in (flat | paper | flat).items():  # in the order of CGE, whose texts come first
+        panel = None if name in _RUN else _PAPER if name not in flat else _BOTH if name in paper else _CGE
+        text, other = _help(spec), _help(paper.get(name, spec))
+        option = _option(name, panel, spec, text if other == text else f"{text} With --method paper: {other}")
         panels[panel].append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
 
     @wraps(command)
@@ -99,24 +95,21 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return complete
 
 
-def _option(name: str, panel: str | None, spec: FlatSetting, default: str) -> Any:
+def _option(name: str, panel: str | None, spec: FlatSetting, text: str) -> Any:
     """Return the annotation by which Typer makes the option of a setting."""
-    settings: dict[str, Any] = {"help": _help(spec.setting, default), "rich_help_panel": panel, "show_default": False}
+    settings: dict[str, Any] = {"help": text, "rich_help_panel": panel, "show_default": False}
     flag = flag_of(name)
-    if spec.kind == "bool":
+    if spec.kind == "bool" and not spec.setting.choices:
         return Annotated[bool | None, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", **settings)]
     if spec.setting.choices:
-        settings["autocompletion"] = among(*spec.setting.choices)
+        settings["autocompletion"] = among(*spec.setting.choices, *_BOOLS[: 2 * (spec.kind == "bool")])
     return Annotated[str | None, typer.Option(flag, metavar=_METAVARS[spec.kind], **settings)]
 
 
-def _help(setting: Setting, default: str) -> str:
-    """Return the help of a setting as a sentence, with the range of legal values and the default."""
-    documented = all(f"'{choice}'" in setting.help for choice in setting.choices)
-    choices = "" if documented else "one of " + ", ".join(setting.choices)
-    text = "; ".join(part for part in (setting.help, choices, _range(setting)) if part)
-    first = text[0].upper() if text[0].isascii() else text[0]  # λ and ξ keep their case
-    return f"{first}{text[1:]} \\[{default}]"
+def _help(spec: FlatSetting) -> str:
+    """Return the help of a setting as a sentence, with the meaning of its values and the default."""
+    values = [text for text in spec.setting.descriptions() if text.startswith("'")]
+    return f"{spec.setting.sentence()}{': ' if values else ''}{'; '.join(values)} \\[default: {_default_text(spec)}]."
 
 
 def _default_text(spec: FlatSetting) -> str:
@@ -126,19 +119,6 @@ def _default_text(spec: FlatSetting) -> str:
     if default is None:
         return spec.setting.none or "none"
     return f"{default:g}" if isinstance(default, float) else f"{default}"
-
-
-def _range(setting: Setting) -> str:
-    """Return between which numbers a setting lies.
-
-    >>> from cge.estimators.settings import Setting
-    >>> _range(Setting("", low=1)), _range(Setting("", low=0, high=1e6)), _range(Setting("", above=0, high=10))
-    ('at least 1', '0 to 1e+06', 'above 0, at most 10')
-    """
-    if setting.low is not None and setting.high is not None:
-        return f"{setting.low:g} to {setting.high:g}"
-    bounds = [("above", setting.above), ("at least", setting.low), ("at most", setting.high)]
-    return ", ".join(f"{word} {number:g}" for word, number in bounds if number is not None)
 
 
 def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +137,8 @@ def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse(text: Any, spec: FlatSetting) -> Any:
     """Return the value of a setting from text."""
+    if spec.kind == "bool" and spec.setting.choices:
+        return {"yes": True, "no": False, "True": True, "False": False}.get(text, text)
     if spec.setting.optional and str(text).lower() == "none":
         return None
     if isinstance(text, str) and not spec.setting.choices:

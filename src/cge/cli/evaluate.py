@@ -59,7 +59,7 @@ TrustData = Annotated[
 QuietResult = Annotated[bool, flag_option("--quiet", "Print nothing but the result.")]
 
 Method = Annotated[
-    str | None, _method("Method to evaluate; 'list' prints all of them \\[cge; deepwalk with --task link].")
+    str | None, _method("Method to evaluate; 'list' prints all of them \\[default: cge; deepwalk with --task link].")
 ]
 Task = Annotated[str, text_option("TASK", "Predict the 'label' of a node, or a 'link' between two.")]
 Settings = Annotated[list[str] | None, text_option("NAME=VALUE", "A setting of the method; may be repeated.", "--set")]
@@ -72,7 +72,7 @@ Storage = Annotated[
     text_option(
         "URL|FILE",
         "A database (sqlite:///tune.db) or a journal file; several machines may share it "
-        "\\[runs/tune/DATASET-METHOD.journal].",
+        "\\[default: runs/tune/DATASET-METHOD.journal].",
     ),
 ]
 Runs = Annotated[int, int_option("Runs per trial; their mean accuracy is its score.", "--seeds", minimum=1)]
@@ -241,7 +241,7 @@ def tune(
     quiet: QuietResult = False,
     as_json: Json = False,
 ) -> None:
-    """Search for the settings of a method that suit a data set (needs the package optuna).
+    """Tune the hyperparameters of a method on a data set with Optuna (needs the package optuna).
 
     Optuna proposes settings and the accuracy on the validation labels scores them; test labels are never used. Trials
     are stored as they finish: the same command continues where it stopped. The best settings are printed as TOML, which

@@ -42,7 +42,7 @@ Validation = Annotated[
     str | None,
     file_option(
         "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[a fraction of the training labels is held out]."
+        "\\[default: a fraction of the training labels is held out]."
     ),
 ]
 Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
@@ -82,8 +82,8 @@ def fit(
 ) -> None:
     """Train a node classifier on a graph and save the model.
 
-    It learns how to weight the paths of the graph for your labels. The defaults suit most graphs; default values are
-    in brackets.
+    It selects, or learns, how to weight paths, using validation labels. The defaults suit most graphs; default values
+    are in brackets.
 
     For example:
 

@@ -162,9 +162,10 @@ def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: b
     if not outer:
         return text
     if unused:
-        return f"{text}; a weighting was learned on {outer:,} training labels, but not selected"
-    which = f"{'all' if outer == train else 'the'} {outer:,}" if refit else "the training labels"
-    return f"{text}; the weighting {learned} on {which}"
+        return f"{text}; path weights were also learned, on the {outer:,} training labels, but not selected"
+    which = f"the {train - validation:,}" if refit else "the training labels"
+    again = " and again in the refit" if refit and outer == train else ""
+    return f"{text}; the weighting {learned} on {which}{again}"
 
 
 def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:

@@ -42,11 +42,11 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
 
 
 def _path_encoder_rows(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
-    names = {"learned": "a learned embedding table", "walks": "vectors of random walks"}
+    names = {"learned": "a learned embedding table", "walks": "DeepWalk vectors"}
     inputs = names.get(str(plan.inputs), "features")
     if plan.inputs == "features" and graph.features is not None:
         inputs += f", {graph.features.shape[1]:,} per node"
-    sizes = f"paths of up to {plan.sizes['hops']} edges, vectors of {plan.sizes['dim']} dimensions"
+    sizes = f"paths of up to {plan.sizes['hops']} hops, projected to {plan.sizes['dim']} dimensions"
     return [("inputs", inputs), ("sizes", sizes)]
 
 
@@ -70,7 +70,7 @@ def _shortened(names: list[str]) -> str:
     from cge.models.weightings import is_hop_profile
 
     if len(names) > 1 and all(map(is_hop_profile, names)):
-        return f"{len(names)} hop profiles"
+        return f"hop profiles ({len(names)})"
     return ", ".join(names)
 
 

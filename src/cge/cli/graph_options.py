@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.command import shell_message
-from cge.cli.common_options import FILES, among, dataset_names, file_option, text_option
+from cge.cli.common_options import FILES, among, dataset_names, file_option
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def _column(content: str) -> Any:
     return _read(metavar="COLUMN", help=f"Column of {content}.")
 
 
-SelfLoops = Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")]
+SelfLoops = Annotated[
+    bool, _read("--self-loops", help="Keep the file's own self-loops and their weights; by default they are replaced.")
+]
 Weighted = Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")]
 Delimiter = Annotated[
     str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
@@ -42,10 +44,8 @@ Source = Annotated[str | None, _column("sources: a name, or a number from 1")]
 Target = Annotated[str | None, _column("targets")]
 Weight = Annotated[str | None, _column("edge weights")]
 EdgeType = Annotated[str | None, _column("edge types")]
-LabelNodes = Annotated[
-    str | None, text_option("COLUMN", "Column of nodes in the labels file: a name, or a number from 1.")
-]
-LabelColumn = Annotated[str | None, text_option("COLUMN", "Column of labels in the labels file.")]
+NodeColumn = Annotated[str | None, _column("nodes in the labels file: a name, or a number from 1")]
+LabelColumn = Annotated[str | None, _column("labels in the labels file")]
 
 
 def text_options(header: bool | None, delimiter: str | None, comment: str) -> TextOptions:
@@ -74,7 +74,7 @@ class Files:
 
     edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")]
     features: Annotated[str | None, file_option("Features: {suffixes of features}.")] = None
-    nodes: Annotated[str | None, file_option("List of all nodes, isolated ones included: {suffixes of nodes}.")] = None
+    node_list: Annotated[str | None, file_option("All node ids, isolated nodes included: {suffixes of nodes}.")] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
     self_loops: SelfLoops = False
     weighted: Weighted = None
@@ -92,8 +92,8 @@ class Files:
     target: Target = None
     weight: Weight = None
     edge_type: EdgeType = None
-    node: Annotated[str | None, _column("nodes in the labels file")] = None
-    label: Annotated[str | None, _column("labels in the labels file")] = None
+    node_column: NodeColumn = None
+    label_column: LabelColumn = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
@@ -107,14 +107,14 @@ class Files:
         text = text_options(self.header, self.delimiter, self.comment)
         source, target, weight, edge_type = map(column_of, (self.source, self.target, self.weight, self.edge_type))
         options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text)
-        how: dict[str, Any] = {"nodes": self.nodes, "directed": self.directed, "self_loops": self.self_loops}
+        how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
         return read_graph_with_summary(self.edges, self.features, options=options, **how)
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
         from cge.data.files.node_tables import read_labels_with_notes
 
-        named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
+        named: dict[str, Any] = {"node": column_of(self.node_column), "label": column_of(self.label_column)}
         text = text_options(None, None, self.comment)
         codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **named)
         return codes, names, list(map(shell_message, notes))

@@ -76,4 +76,4 @@ def escape_note(columns: dict[str, Any]) -> list[str]:
 
     cells = count_escaped_cells(columns)
     start = f"{cells:,} cells start like formulas" if cells > 1 else "1 cell starts like a formula"
-    return [f"{start}; an apostrophe was put before them, for spreadsheets (--exact leaves it out)"] if cells else []
+    return [f"{start}; an apostrophe was put before them, for spreadsheets (not with --no-escape)"] if cells else []

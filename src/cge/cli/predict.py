@@ -21,7 +21,7 @@ FeatureNodes = Annotated[str | None, file_option("The nodes of the rows of .npy 
 NodeIds = Annotated[
     str | None,
     text_option(
-        "IDS", "Predict only these nodes: ids separated by commas \\[all nodes of the graph, or all new ones]."
+        "IDS", "Predict only these nodes: ids separated by commas \\[default: all nodes of the graph, or all new ones]."
     ),
 ]
 Out = Annotated[str | None, text_option("FILE", "Write all predictions to a .csv, .tsv, .parquet or .json file.")]

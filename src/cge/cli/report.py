@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
-from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
+from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
 from cge.cli.model_files import load_model, output_file, require
 from cge.cli.printing import print_json
 from cge.errors import FileFormatError, InputError, format_list, format_value
@@ -25,17 +25,17 @@ _MAX_NODES = 20_000  # of a graph on which other methods are trained without --c
 
 Labels = Annotated[
     str | None,
-    text_option("FILE", "Test labels, a table of nodes and labels \\[the validation labels are used instead]."),
+    text_option("FILE", "Test labels, a table of nodes and labels \\[default: the validation labels are used]."),
 ]
 Compare = Annotated[
     bool | None,
     flag_option(
         "--compare/--no-compare",
-        "Also train uniform weights and baselines on the same labels \\[on graphs of up to 20,000 nodes].",
+        "Also train a model with uniform weights, and baselines \\[default: on graphs of up to 20,000 nodes].",
     ),
 ]
 Projection = Annotated[
-    str, text_option("pca|umap", "Projection of the map; umap needs the package umap-learn.", "--map")
+    str, text_option("pca|umap", "2-D projection of the embedding; umap needs the package umap-learn.", "--map")
 ]
 
 
@@ -43,16 +43,16 @@ def report(
     folder: ModelFolder,
     out: Annotated[str, text_option("FILE", "The HTML file to write.")] = "report.html",
     labels: Labels = None,
-    node: LabelNodes = None,
-    label: LabelColumn = None,
+    node_column: NodeColumn = None,
+    label_column: LabelColumn = None,
     compare: Compare = None,
-    name: Annotated[str, typer.Option(help="Title of the page.", show_default=False)] = "",
+    title: Annotated[str, typer.Option(help="Title of the page.", show_default=False)] = "",
     projection: Projection = "pca",
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write an HTML page about a saved model: accuracy, a map of the nodes, paths and weights.
+    """Write an HTML page about a saved model: accuracy, a 2-D projection, paths and weights.
 
     The file contains all data and charts and opens offline.
 
@@ -64,12 +64,13 @@ def report(
     from cge.report import compare_methods, scored_nodes, write_page
     from cge.report.charts import check_projection
 
-    require_file("--labels", labels, {"node": node, "label": label})
+    require_file("--labels", labels, {"node_column": node_column, "label_column": label_column})
     output_file(out, [".html", ".htm"], inputs=[labels])
     check_projection(projection)
     model = load_model(folder, n_jobs)
     require(model, "explainer", folder, "for which there is no report")
-    test_labels = None if labels is None else _read_labels(model, labels, node=column_of(node), label=column_of(label))
+    columns = {"node": column_of(node_column), "label": column_of(label_column)}
+    test_labels = None if labels is None else _read_labels(model, labels, **columns)
     scored, rows = scored_nodes(model, test_labels), []
     visible = sys.stderr.isatty() and not (quiet or as_json)
     if labels is not None and scored is None:
@@ -79,7 +80,7 @@ def report(
         rows = compare_methods(model, scored, _print_method if visible else None)
     elif compare:
         raise InputError(f"{folder} has no validation labels to compare on", hint="give test labels with --labels")
-    size = write_page(model, out, name=name, test_labels=test_labels, method_scores=rows, projection=projection)
+    size = write_page(model, out, name=title, test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
         rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
         result = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, int_option, text_option
-from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
+from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
@@ -30,10 +30,10 @@ Projector = Annotated[
 ]
 Labels = Annotated[
     str | None,
-    file_option("Labels, a table of nodes and labels, for .graphml and --projector \\[the training labels]."),
+    file_option("Labels, a table of nodes and labels, for .graphml and --projector \\[default: the training labels]."),
 ]
 Metric = Annotated[str, text_option("NAME", "'cosine', or 'dot' for inner products.", choices=("cosine", "dot"))]
-Method = Annotated[
+Search = Annotated[
     str,
     text_option(
         "NAME",
@@ -48,14 +48,14 @@ def embed(
     out: Out = None,
     projector: Projector = None,
     labels: Labels = None,
-    node: LabelNodes = None,
-    label: LabelColumn = None,
+    node_column: NodeColumn = None,
+    label_column: LabelColumn = None,
     exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write the vectors of a saved model, or its graph with predictions, for other tools.
+    """Write the vectors (embeddings) of a saved model, or its graph with predictions, for other tools.
 
     An existing file is replaced when the new one is complete. docs/predictions.md describes the formats.
 
@@ -67,7 +67,7 @@ def embed(
     """
     from cge.store.exports import VECTORS, checked_folder, write_export
 
-    require_file("--labels", labels, {"node": node, "label": label})
+    require_file("--labels", labels, {"node_column": node_column, "label_column": label_column})
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
     if out is not None:
@@ -79,7 +79,7 @@ def embed(
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
         require(model, "embedding_", folder, "which has no vectors", hint)
-    columns: dict[str, Any] = {"node": column_of(node), "label": column_of(label), "exact": exact}
+    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column), "exact": exact}
     export = _export(model, labels, with_labels=projector is not None or graphml, **columns)
     names = [] if out is None else [out]
     if projector is not None:
@@ -133,12 +133,12 @@ def similar(
     node: Annotated[str, typer.Argument(metavar="ID", help="A node; write -- before one that starts with a minus.")],
     top: Annotated[int, int_option("How many nodes.", minimum=1)] = 10,
     metric: Metric = "cosine",
-    method: Method = "auto",
+    search: Search = "auto",
     n_jobs: ModelJobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the ids, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the nodes whose vectors are most similar to that of a node.
+    """List the nodes whose vectors (embeddings) are most similar to that of a node.
 
     Ties are in the order of the graph's nodes. The node itself is left out.
 
@@ -150,17 +150,17 @@ def similar(
     from cge.estimators.similar import METHODS, METRICS, SimilarNodes
 
     check_choice("--metric", metric, METRICS)  # before a large model is read
-    check_choice("--method", method, METHODS)
+    check_choice("--search", search, METHODS)
     model = load_model(folder, n_jobs)
     require(model, "embedding_", folder, "which has no vectors", "train one with 'cge fit'")
     node_id = ids_of(model, [node])[0]
     if node_id not in model.graph_:
         first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
         raise InputError(f"there is no node {format_value(node_id)} in {folder}, whose first ids are {first}")
-    search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
-    neighbors = search.of(node_id, top)
+    index = SimilarNodes(model.node_ids_, model.embedding_, metric, method=search)
+    neighbors = index.of(node_id, top)
     if as_json:
-        query = {"folder": folder, "node": node_id, "metric": metric, "method": search.method_for(1)}
+        query = {"folder": folder, "node": node_id, "metric": metric, "search": index.method_for(1)}
         print_json(query | {"nodes": len(model.node_ids_), "similar": [row._asdict() for row in neighbors]})
     elif quiet:
         print("".join(f"{printable(row.node)}\n" for row in neighbors), end="")

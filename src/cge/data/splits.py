@@ -75,7 +75,7 @@ def checked_labels(labels: Any) -> Array:
     """Return labels as int64, `(n,)` with −1 for unknown or `(n, c)` of zeros and ones."""
     array = np.asarray(labels)
     if array.ndim not in (1, 2) or (array.size and array.dtype.kind not in "iub"):
-        expected = "whole numbers of shape (nodes,) or (nodes, classes)"
+        expected = "integers of shape (nodes,) or (nodes, classes)"
         raise InputError(f"labels must be {expected}, found shape {array.shape} of {array.dtype}")
     array = array.astype(np.int64, copy=False)
     wrong = array < -1 if array.ndim == 1 else (array < 0) | (array > 1)

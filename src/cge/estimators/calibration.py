@@ -24,7 +24,7 @@ from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
 
 _MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
-_MIN_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
+MIN_PRIOR_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ def uncalibrated_probabilities(
 
 
 def calibrate(
-    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array | None
+    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array | None, *, always: bool = False
 ) -> tuple[Array, float, Array | None]:
     """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
 
     Training labels are often drawn so that every class has the same number; nodes are not. With `train_counts (c,)`,
     the training labels of each class, class scores may be shifted by the log ratio of class frequencies in validation
     and training labels. Each validation label is scored with frequencies estimated from the others, and the shift is
-    accepted only where it lowers the log loss by more than chance explains.
+    accepted only where it lowers the log loss by more than chance explains, or `always`.
     """
     probabilities = mean_outputs(scores, target)
     if len(labels) < MIN_VALIDATION:
         return probabilities, 1.0, None
     temperature = target.fit_temperature(probabilities, labels)
     plain = target.scale(probabilities, temperature)
-    if train_counts is None or len(labels) < _MIN_LABELS:
+    if train_counts is None or len(labels) < MIN_PRIOR_LABELS:
         return plain, temperature, None
     shift, shift_from_others = class_prior_ratio(labels, train_counts)
     shifts = temperature * torch.from_numpy(shift_from_others)
@@ -83,7 +83,7 @@ def calibrate(
     candidate, incumbent = _score(corrected, labels), _score(plain, labels)
     saved, saved_error = candidate.log_loss_gain(incumbent)
     gain, gain_error = candidate.accuracy_gain(incumbent)
-    if saved <= _MIN_STANDARD_ERRORS * saved_error or gain < -gain_error:
+    if not always and (saved <= _MIN_STANDARD_ERRORS * saved_error or gain < -gain_error):
         return plain, temperature, None
     return corrected, shifted_temperature, temperature * shift
 

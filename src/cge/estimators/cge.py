@@ -8,6 +8,7 @@ from typing import Any
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
+from cge.estimators.calibration import MIN_PRIOR_LABELS
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_fit import fit_encoder
@@ -22,36 +23,45 @@ from cge.models.weightings import WEIGHTINGS, weighting_descriptions
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
+_INPUTS = {
+    "auto": "features where the graph has them, else 'walks' in a multilabel task, else 'learned'",
+    "features": "the node features",
+    "learned": "an embedding table, trained with the classifier",
+    "walks": "DeepWalk vectors, computed from the graph alone",
+}
+
 
 @documented
 @dataclass(eq=False, repr=False)
 class CGE(PathEstimator):
     """Customized graph embedding: classify the nodes of a graph from a few labels.
 
-    The vector of a node is a sum over all paths of up to `hops` edges that start at it, with path weights selected or
-    learned for these labels: each path adds the inputs (by default the features) of its last node, times the weight of
-    the path. A classifier maps vectors to classes. Parameters set to "auto" are chosen by a model search on the
-    validation labels. `docs/concepts.md` defines the terms and has the equations.
+    The vector (embedding) of a node is a weighted sum over all paths of up to `hops` hops that start at it: each path
+    adds the inputs (by default the features) of its last node, times the weight of the path. The weights are selected,
+    or learned, on your labels; networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all. A path
+    is a walk: nodes may repeat, and every node has a self-loop. A classifier maps the propagated inputs to class scores
+    (logits). Parameters set to 'auto' are chosen by a model search on the validation labels. `docs/concepts.md` defines
+    the terms and has the equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper.
 
     Attributes
     ----------
     weight_parameters_ : dict
-        What determines the weight of an edge: "coefficients" (for each edge input, such as the cosine of the two nodes'
-        features; positive: edges with large values get more weight), "self_loop" (that of self-loops), "normalization"
-        (the exponent b: 0 normalizes rows, ½ is symmetric) and "hops" (the weight of paths with 0, 1, … edges). Empty
-        for networks.
+        What determines path weights: "coefficients" of the edge inputs, such as "cosine", the context cosine (of
+        neighborhood-averaged TF-IDF features; positive: edges with large values get more weight), "self_loop" (the
+        coefficient of self-loops), "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and
+        "hop_weights" (of paths with 0, 1, … hops). Empty for networks.
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
     label_propagation_ : bool
-        Whether propagated training labels are added to the class scores.
+        Whether propagated training labels are added to the class scores (logits).
     prior_correction_ : bool
         Whether class scores are shifted to the class frequencies of the validation labels.
     search_results_ : list of dict
         The candidates of the model search: "stage" of the search, "weighting", "classifier", "label_propagation",
-        validation "accuracy", and "accuracy_gain" and "log_loss_gain" over the candidate it was compared with, with
-        standard errors ("accuracy_gain_se", "log_loss_gain_se"). Gains are None where others were compared with it.
+        validation "accuracy", and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with
+        standard errors ("accuracy_gain_se", "log_loss_gain_se"). These are None where others were compared with it.
 
     Examples
     --------
@@ -69,80 +79,72 @@ class CGE(PathEstimator):
 
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
-        "path weighting. 'auto' selects one that is not a network, on the validation labels. {registry}",
-        choices=("auto",),
+        "path weighting",
+        choices={"auto": "selects one that is not a network on the validation labels; see `weighting_`"},
         registry=weighting_descriptions,
-        callables="a callable takes the size of its input and returns a PathWeighting",
+        callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
     )
     dim: int | None = param(
-        None, "size of the vectors", low=1, high=4096, optional=True, none="32, or 64 for more than 32 classes"
+        None, "dimension of projected inputs", low=1, high=4096, optional=True, none="32, or 64 above 32 classes"
     )
     _: KW_ONLY
-    hops: int = param(4, "largest number of edges in a path; 0 uses only the node itself", low=0, high=100)
+    hops: int = param(4, "maximum number of hops (edges) of a path; 0 uses only the node itself", low=0, high=100)
     inputs: str = param(
         "auto",
-        "node inputs that are propagated along paths: the node 'features', a 'learned' embedding table, or vectors of "
-        "random 'walks'; 'auto' uses features where the graph has them, else walks for multilabel tasks, else learned",
-        choices=("auto", "features", "learned", "walks"),
+        "node inputs that are propagated along paths",
+        choices=_INPUTS,
     )
     classifier: str = param(
         "auto",
-        "classifier on the propagated inputs: {registry}; 'auto' selects one on the validation labels, or averages two",
-        choices=("auto",),
+        "classifier of the propagated inputs",
+        choices={"auto": "selects one on the validation labels, or averages two"},
         registry=classifier_descriptions,
     )
-    label_propagation: str = param(
+    label_propagation: bool | str = param(
         "auto",
-        "whether propagated training labels are added to the class scores; a node never receives its own label "
-        "(leave-one-out); 'auto' decides on the validation labels",
-        choices=("auto", "yes", "no"),
+        "whether propagated training labels, without a node's own, are added to the class scores (logits)",
+        choices={"auto": "decides on the validation labels"},
     )
-    prior_correction: str = param(
+    prior_correction: bool | str = param(
         "auto",
-        "whether class scores are shifted from the class frequencies of the training labels to those of the validation "
-        "labels; 'auto' decides on the validation labels",
-        choices=("auto", "no"),
+        "whether class scores are shifted to the class frequencies of the labels passed as `validation`, at least 50",
+        choices={"auto": "only if that lowers their log loss significantly"},
     )
     n_estimators: int = param(
         1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
     )
     class_weight: str | None = param(
-        None,
-        "'balanced' weights classes inversely to their frequency in the loss",
-        choices=("balanced",),
-        optional=True,
+        None, "weights of classes in the loss", choices={"balanced": "inverse class frequencies"}, optional=True
     )
-    walks_per_node: int = param(
-        20, "walks per node from which the networks 'average', 'cnn' and 'lstm' sample paths", low=1
-    )
-    task: str = param(
-        "classification",
-        "kind of target: 'classification' (single-label or multilabel) or 'regression' (numbers)",
-        choices=TASKS,
-    )
+    walks_per_node: int = param(20, "random walks per node whose prefixes are the paths that a network weights", low=1)
+    task: str = param("classification", "kind of target", choices=TASKS)
     validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
     refit: bool = param(True, REFIT)
     training: TrainingConfig | dict[str, Any] | None = param(
         None, "how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig
     )
     outer_problem: OuterConfig | dict[str, Any] | None = param(
-        None, "how a learned weighting is trained (bi-level optimization)", config=OuterConfig
+        None, "how a learned weighting is trained (bi-level optimization, outer problem)", config=OuterConfig
     )
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
 
-    def _check_task(self, graph: Graph, labels: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
+    def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
         if spec is not None and not spec.applies(self.hops, graph.features is not None):
             problem = Message.of("{weighting} needs node features, and the graph has none", weighting=spec.name)
             if spec.min_hops > self.hops:
-                problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} edges", weighting=spec.name)
+                problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} hops", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         classifier = None if self.classifier == "auto" else CLASSIFIERS[self.classifier]
-        if classifier is not None and classifier.requires_label_propagation and self.label_propagation == "no":
+        if classifier is not None and classifier.requires_label_propagation and self.label_propagation is False:
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
-            problem = Message.of(template, classifier=self.classifier, label_propagation="no")
+            problem = Message.of(template, classifier=self.classifier, label_propagation=False)
             raise InputError(problem, parameter="classifier")
+        few = len(labels.validation) < MIN_PRIOR_LABELS
+        if self.prior_correction is True and (few or self.class_weight or not labels.target.has_class_prior):
+            needed = f"a single-label task, no {{class_weight}} and {MIN_PRIOR_LABELS} labels in {{validation}}"
+            raise InputError(Message.of(f"{{prior_correction}} needs {needed}"), parameter="prior_correction")
         if self.inputs == "features" and graph.features is None:
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))

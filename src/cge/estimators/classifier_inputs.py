@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
-from cge.models.propagation import Propagation, propagate_to
+from cge.models.propagation import Propagation, propagate_rows
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
@@ -85,7 +85,7 @@ def classifier_inputs(
         informed |= label_scores.any(dim=1).numpy()
     with torch.no_grad():
         projected = tuple(
-            propagate_to(propagation, classifier.project(data.inputs(CLASSIFIERS[name].row_norm)), nodes)
+            propagate_rows(propagation, classifier.project(data.inputs(CLASSIFIERS[name].row_norm)), nodes)
             + classifier.offset()
             for name, classifier in classifiers
         )
@@ -96,5 +96,5 @@ def _reach_inputs(data: EncoderData, propagation: Propagation, nodes: Tensor) ->
     """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
     has_inputs = torch.from_numpy(data.has_inputs.astype(np.float32))[:, None]
     with torch.no_grad():
-        reached = np.asarray(propagate_to(propagation, has_inputs, nodes)[:, 0] != 0)
+        reached = np.asarray(propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0)
     return reached if data.uses_features else reached & (data.graph.degrees[nodes.numpy()] > 0)

@@ -35,14 +35,14 @@ class TrainingConfig:
 
     learning_rate: float | None = _optional("learning rate of Adam", above=0, high=10)
     weight_decay: float | None = _optional("weight decay", low=0, high=10)
-    max_epochs: int | None = _optional("largest number of epochs", low=1)
+    max_epochs: int | None = _optional("maximum number of epochs", low=1)
     patience: int = param(100, _PATIENCE, low=1)
     n_augmentations: int | None = _optional("augmented forward passes per epoch", low=1, high=100)
     drop_node: float | None = _optional(_AUGMENTED + "all inputs of a node (DropNode)", low=0, high=0.95)
     drop_feature: float | None = _optional(_AUGMENTED + "a single feature", low=0, high=0.95)
     dropout: float | None = _optional("dropout probability of hidden units", low=0, high=0.95)
     consistency_weight: float | None = _optional(
-        "weight of the consistency loss between augmentations", low=0, high=100
+        "weight of the consistency loss; for 'distilled', of the distillation loss", low=0, high=100
     )
     sharpening: float | None = _optional(
         "temperature that sharpens the mean prediction in the consistency loss, lower is sharper", low=0.01, high=1
@@ -63,7 +63,7 @@ class OuterConfig:
     )
     weighting_lr: float = param(0.03, "learning rate of the weighting", above=0, high=10)
     prior_penalty: float = param(
-        1.0, "penalty on the squared distance from the closed-form weighting it starts from", low=0, high=1e6
+        1.0, "penalty on the squared distance from the weighting that learning starts from", low=0, high=1e6
     )
 
 
@@ -73,11 +73,11 @@ class PaperTrainingConfig:
     """How `PaperCGE` trains vectors and classifier: the inner problem (Algorithm 1, lines 3 and 4)."""
 
     pretrain: int = param(2, "pre-training epochs, in which labels do not change the vectors", low=0)
-    max_epochs: int = param(4, "largest number of epochs after pre-training, each over all walks", low=1)
+    max_epochs: int = param(4, "maximum number of epochs after pre-training, each over all walks", low=1)
     patience: int = param(3, _PATIENCE, low=1)
     optimizer: str = param(
         "auto",
-        "'sgd' (as in the paper), 'adam' or 'adagrad'; 'auto' is sgd for embedding tables and adam for networks",
+        "optimizer of the vectors ('auto': sgd, as in the paper, for embedding tables, adam for networks)",
         choices=("auto", "sgd", "adam", "adagrad"),
     )
     learning_rate: float | None = _optional(

@@ -152,11 +152,12 @@ class _EncoderFit:
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
         counts, target = None, task.target
-        correct = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
-        if len(self.labels.validation) and correct and target.has_class_prior:
+        correct = self.model.prior_correction
+        possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
+        if correct and possible:
             counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
         labels = task.labels[task.validation].numpy()
-        probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts)
+        probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts, always=correct is True)
         return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
 
     def _evaluator(self, train_idx: Array, validation_idx: Array) -> CandidateEvaluator:

@@ -76,7 +76,7 @@ class EncoderModel(FittedModel):
             "coefficients": dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True)),
             "self_loop": module.self_loop.item(),
             "normalization": module.normalization.item(),
-            "hops": module.hop_weights().tolist(),
+            "hop_weights": module.normalized_hop_weights().tolist(),
         }
 
     def data_of(self, graph: Graph | None) -> EncoderData:
@@ -178,7 +178,7 @@ def _explainer(model: EncoderModel, place: int) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
     count = len(model.ensemble)
     if place >= count:
-        legal = f"a whole number below {count}, the number of classifiers of this model"
+        legal = f"an integer below {count}, the number of classifiers of this model"
         raise InputError(parameter="classifier", expected=legal, found=place)
     name, classifier = model.ensemble[place]
     data, weighting, label_scores = model.data, model.selection.weighting, None
@@ -204,10 +204,11 @@ def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
     uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
     with torch.no_grad():
         values, walk = (
-            module.edge_weights(data.transitions, data.edge_inputs).double().numpy() for module in (weighting, uniform)
+            module.normalized_weights(data.transitions, data.edge_inputs).double().numpy()
+            for module in (weighting, uniform)
         )
-        hops = weighting.hop_weights().tolist()
-    return AllPaths(data.transitions, values, hops, walk, EdgeTypes.of(data.graph, data.transitions))
+        hop_weights = weighting.normalized_hop_weights().tolist()
+    return AllPaths(data.transitions, values, hop_weights, walk, EdgeTypes.of(data.graph, data.transitions))
 
 
 def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - as for PaperModel
@@ -216,7 +217,7 @@ def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tenso
 
 def _sampled_paths(model: EncoderModel) -> SampledPaths:
     data, weighting = model.data, model.selection.weighting
-    sizes = len(weighting.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
+    sizes = len(weighting.edge_weighting.hop_weights) - 1, data.transitions.indices, data.transitions.num_nodes
     types = EdgeTypes.of(data.graph, data.transitions)
     return SampledPaths(partial(_network_paths, data, weighting), *sizes, model.path_weights, types)
 
@@ -296,12 +297,12 @@ def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
     """Return what the model search selected; the parameters of the weighting are arrays."""
-    prior = selection.weighting.base
+    start = selection.weighting.start
     return {
         "weighting": selection.weighting.name,
         "sampled": list(selection.weighting.sampled),
-        "prior": None if prior is None else prior.name,
-        "hops": len(selection.weighting.edge_weighting.hops),
+        "start": None if start is None else start.name,
+        "hop_weights": len(selection.weighting.edge_weighting.hop_weights),
         "classifiers": list(selection.classifiers),
         "label_propagation": selection.label_propagation,
         "search_results": [asdict(result) for result in selection.results],
@@ -312,20 +313,20 @@ def selection_metadata(selection: Selection) -> dict[str, Any]:
 def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
     """Return what `selection_metadata` and the arrays of the weighting hold."""
     metadata = saved.metadata["selection"]
-    sampled, prior, hops = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hops"])
-    if not 1 <= hops <= settings.hops + 1:
-        raise InputError(f"{hops:,} hop weights, but paths have at most {settings.hops:,} edges")
-    if metadata["prior"] is None:
-        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * hops)
+    sampled, start, count = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hop_weights"])
+    if not 1 <= count <= settings.hops + 1:
+        raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
+    if metadata["start"] is None:
+        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count)
     else:
-        name = str(metadata["prior"])
-        prior = NamedWeighting(name, closed_form(name, data.edge_scale.names, hops - 1))
-        module = make_network(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
+        name = str(metadata["start"])
+        start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
+        module = make_network(settings.weighting, int(data.step_vectors(sampled[1]).shape[1]))
         if module is None:
             raise InputError("the weighting network is missing")
         module.eval()
     load_module(module, "weighting", saved.arrays)
-    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), prior)
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     return Selection(
         weighting,

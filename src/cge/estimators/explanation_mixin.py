@@ -34,6 +34,9 @@ class ExplanationMixin:
     random_state: int
     _explainers: dict[int, Explainer]
 
+    def __init_subclass__(cls) -> None:
+        """Make no `set_*_request` methods, as scikit-learn would: graphs and nodes are not routed as metadata."""
+
     def _need_fit(self) -> FittedModel:
         check_fitted(self)
         return self.fitted_
@@ -53,7 +56,7 @@ class ExplanationMixin:
         top : int
             How many paths to list, the largest contributions first.
         hop : int, optional
-            List only paths of that many edges; sums are over all.
+            List only paths of that many hops; sums are over all.
         classifier : int
             Where the probabilities of several classifiers are averaged, the position of the one to explain.
         target_class : class, optional
@@ -85,8 +88,8 @@ class ExplanationMixin:
     ) -> Explanation:
         """Return the paths from one node to another, and their contributions to the first one's prediction.
 
-        Sums are over all paths from `node` to `endpoint`; everything else in the scores is the remainder. Further
-        arguments are those of `explain`.
+        Sums are over all paths from `node` to `endpoint`; the contributions of all other paths are the remainder.
+        Further arguments are those of `explain`.
         """
         explainer, (first, last) = self.explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
         class_index = None if target_class is None else self._class_index(target_class)
@@ -183,7 +186,7 @@ def uniform_copy(model: PathEstimator) -> Any:
         copy.set_params(outer="unrolled")
     # The copy is passed validation labels that the model held out, and must not correct class priors by them.
     if model.selection_history_ is not None and "prior_correction" in copy.get_params():
-        copy.set_params(prior_correction="no")
+        copy.set_params(prior_correction=False)
     return copy
 
 

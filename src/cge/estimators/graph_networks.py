@@ -79,8 +79,12 @@ class GCN(_Network):
 
     append: str | None = param(
         None,
-        "appends the class probabilities of `CGE` ('cge'), or of the paper's CGE-T or CGE-I, to the features",
-        choices=("cge", "cge-t", "cge-i"),
+        "further features",
+        choices={
+            "cge": "the class probabilities of `CGE`",
+            "cge-t": "those of the paper's CGE-T",
+            "cge-i": "those of the paper's CGE-I",
+        },
         optional=True,
     )
 
@@ -101,7 +105,7 @@ class GCN(_Network):
 
     def _appended_model(self) -> Any:
         if self.append == "cge":  # without the prior correction: validation labels are for model selection only
-            return CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)
+            return CGE(prior_correction=False, random_state=self.random_state, n_jobs=self.n_jobs)
         own: dict[str, Any] = {"setting": "transductive" if self.append == "cge-t" else "inductive"}
         own |= {"weighting": "lstm", "random_state": self.random_state, "n_jobs": self.n_jobs}
         return make_estimator(PaperCGE, {**self.append_settings, **own})

@@ -156,7 +156,7 @@ _TABLE = [
         for letter, setting in (("t", "transductive"), ("i", "inductive"))
         for kind, network in (("average", "the average of their vectors"), ("cnn", "a CNN"), ("lstm", "an LSTM"))
     ),
-    Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
+    Method("sgc", f"{_BASELINES}:SGC", "logistic regression on propagated features (SGC)", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
     Method("appnp", f"{_NETWORKS}:APPNP", "predictions propagated by personalized PageRank", space=_APPNP),
     *(
@@ -167,7 +167,7 @@ _TABLE = [
             ("cge-i", "the paper's CGE-I (LSTM)"),
         )
     ),
-    Method("cge", _CGE_CLASS, "the defaults of this package", tasks=_BOTH, space=_CGE),
+    Method("cge", _CGE_CLASS, "CGE with default parameters", tasks=_BOTH, space=_CGE),
     Method("cge-uniform", _CGE_CLASS, "cge with uniform weights", {"weighting": "uniform"}, tasks=_BOTH, space=_CGE),
 ]
 
@@ -235,9 +235,9 @@ def _import_class(reference: str) -> type:
 
 
 def settings_from_text(pairs: list[str]) -> dict[str, Any]:
-    """Return settings given as `name=value`; values are TOML, `none` is None, and everything else is text.
+    """Return settings given as `name=value`; values are TOML, yes, no and none; everything else is text.
 
-    >>> settings_from_text(["dim=64", "classifier=mlp", "refit=false", "n_jobs=none"])
+    >>> settings_from_text(["dim=64", "classifier=mlp", "refit=no", "n_jobs=none"])
     {'dim': 64, 'classifier': 'mlp', 'refit': False, 'n_jobs': None}
     """
     settings: dict[str, Any] = {}
@@ -249,5 +249,5 @@ def settings_from_text(pairs: list[str]) -> dict[str, Any]:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):  # not TOML: words, but also numbers with thousands of digits
             value = text
-        settings[name] = None if text.lower() == "none" else value
+        settings[name] = {"none": None, "yes": True, "no": False}.get(text.lower(), value)
     return settings

@@ -34,7 +34,7 @@ _COLLAPSED, _CONSTANT = 0.02, 0.02  # mean of A below the one, relative standard
 class PaperCGE(PathEstimator):
     """The algorithm of Hou et al., Customized Graph Embedding: CGE-T ("transductive") and CGE-I ("inductive").
 
-    Paths are sub-paths of random walks. The two nodes at the ends of a path are trained as a pair, as in DeepWalk, with
+    Paths are sub-walks of random walks. The two nodes at the ends of a path are trained as a pair, as in DeepWalk, with
     the weight A(p) that a network assigns to the path; the network is trained by bi-level optimization. With uniform
     weights the model is Planetoid. Equations are those of the paper; `docs/deviations.md` lists where the code departs
     from it.
@@ -51,26 +51,28 @@ class PaperCGE(PathEstimator):
 
     setting: str = param(
         "transductive",
-        "'transductive' (CGE-T) learns a vector for each node, 'inductive' (CGE-I) computes vectors from features, for "
-        "new nodes too",
-        choices=("transductive", "inductive"),
+        "which of the paper's two models",
+        choices={
+            "transductive": "CGE-T learns a vector for each node",
+            "inductive": "CGE-I computes vectors from features, for new nodes too",
+        },
     )
     weighting: str | Callable[[int], PathWeighting] = param(
         "lstm",
-        "network that computes path weights A(p): {registry}; 'uniform' has no network, A(p) = 1, which is Planetoid",
-        choices=("uniform",),
+        "network that computes path weights A(p)",
+        choices={"uniform": "no network, A(p) = 1, which is Planetoid"},
         registry=network_descriptions,
-        callables="a callable takes the size of its input and returns a PathWeighting",
+        callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
     )
-    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    dim: int = param(128, "dimension of the vectors (embeddings)", low=1, high=4096)
     _: KW_ONLY
-    window: int = param(6, "largest number of nodes in a path", low=2, high=100)
+    window: int = param(6, "maximum number of nodes of a path", low=2, high=100)
     walk_length: int = param(10, "nodes in a walk", low=2)
     walks_per_node: int = param(5, "random walks from each node", low=1)
     loss: str = param(
         "auto",
-        "path loss (Eq. 5): 'softmax' over all nodes, or 'negative' sampling; 'auto' depends on the size of the graph",
-        choices=("auto", "softmax", "negative"),
+        "path loss (Eq. 5)",
+        choices={"auto": "by the size of the graph", "softmax": "over all nodes", "negative": "sampling"},
     )
     negatives: int = param(5, "negative samples per pair", low=1, high=100)
     unsup_weight: float = param(1.0, "λ: weight of the path loss (Eq. 3)", low=0, high=1000)
@@ -82,14 +84,13 @@ class PaperCGE(PathEstimator):
     refit: bool = param(True, REFIT)
     outer: str = param(
         "unrolled",
-        "gradient of the weighting network: 'unrolled' is the exact gradient through one unrolled inner step, 'paper' "
-        "is Eq. 15 as printed",
-        choices=("unrolled", "paper"),
+        "gradient of the weighting network",
+        choices={"unrolled": "exact, through one unrolled inner step", "paper": "Eq. 15 as printed"},
     )
     outer_labels: str = param(
         "folds",
-        "labels of the outer problem: 'folds' of the training labels, or half of the 'validation' labels",
-        choices=("folds", "validation"),
+        "labels of the outer problem",
+        choices={"folds": "folds of the training labels", "validation": "half of the validation labels"},
     )
     n_folds: int = param(3, "folds of the training labels", low=2, high=100)
     training: PaperTrainingConfig | dict[str, Any] | None = param(

@@ -29,12 +29,14 @@ REFIT = "train again on all labels, for the best number of epochs, after labels 
 
 
 class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of nodes whose vectors come from weighted paths. A subclass trains, stores and loads its model.
+    """A classifier of nodes whose vectors (embeddings) come from weighted paths. A subclass trains and restores models.
 
     Attributes
     ----------
     embedding_ : (n, d) float32
-        Vectors, a row for each of `node_ids_`: all that the predictions depend on.
+        Vectors, a row for each of `node_ids_`: all that the predictions depend on. `CGE`: for each classifier the
+        propagated inputs after its projection, scaled by their effect on the class scores, followed by the propagated
+        labels where they are used.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -49,18 +51,19 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         The epochs that selected `best_epoch_`, where a second training on all labels followed.
     labels_seen_ : dict
         The number of labels used for training ("train"), to learn weights ("outer") and to select ("validation").
+        After a refit, "train" counts all labels, those of "validation" included.
     fit_call_ : dict
         How it was trained: whether "validation" labels were passed, and the "command" of `cge fit`, empty in Python.
     fitted_ : FittedModel
-        The trained model behind these attributes.
+        The trained model behind these attributes; not part of the public interface.
     weighting_ : str
-        The path weighting that is used; "custom" for a callable.
+        The path weighting that is used; "custom" for a callable. With weighting='auto' it may also be a hop profile,
+        such as "0 hops" or "1 hop (b=0)": a closed form (nothing is learned) that uses paths of these hops only.
     """
 
     random_state: int
     n_jobs: int | None
     weighting: Any
-    task: str = "classification"
 
     @property
     def inductive(self) -> bool:
@@ -120,7 +123,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Check graph and labels, for settings that were checked, and return the labels as arrays."""
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
-        labels = task_labels(graph, y, validation, self.task)
+        labels = task_labels(graph, y, validation, getattr(self, "task", "classification"))
         self._check_task(graph, labels)
         return labels
 
@@ -171,8 +174,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Return prediction intervals of a numeric target, `(k, 2)`, from the residuals of the validation labels.
 
-        Intervals cover the values of about a share `level` of the nodes (split conformal prediction). `nodes` and
-        `graph` are as for `predict_proba`.
+        Intervals have coverage `level` (split conformal prediction). `nodes` and `graph` are as for `predict_proba`.
         """
         model = self._need_fit()
         residuals = model.validation.probabilities, model.validation.matrix
@@ -186,7 +188,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
-        """Return vectors, `(k, dim)`: of all nodes of the training graph, of some of them, or of another graph.
+        """Return vectors (embeddings), `(k, dim)`: of all nodes of the training graph, some of them, or another graph.
 
         Parameters
         ----------
@@ -204,8 +206,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
         """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: A(p) divided by that of uniform weights, and 0 for a sequence that is not a path of the graph or has more
-        than `hops` edges. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.
+        `CGE`: A(p) divided by that of uniform weights, for a network times its output from 0 to 1 (only ratios matter);
+        0 for a sequence that is not a path of the graph or has more than `hops` hops. `PaperCGE`: the output A(p) of
+        its network, from 0 to 1, for any sequence.
         """
         model = self._need_fit()
         indices = [self.graph_.indices_of(path, "paths") for path in paths]

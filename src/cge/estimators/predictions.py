@@ -164,7 +164,7 @@ def _path_evidence(
 ) -> npt.NDArray[np.int64]:
     """Return the evidence for nodes that are predicted from the ends of paths."""
     data, graph = fitted.data_of(grown.graph), grown.graph
-    hop_weights = fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy()
+    hop_weights = fitted.selection.weighting.edge_weighting.normalized_hop_weights().detach().numpy()
     uses_edges = fitted.label_propagation or data.walk_vectors is not None or bool(hop_weights[1:].any())
     loops = sp.csr_array(graph.to_scipy()).diagonal() != 0
     connected = (graph.degrees[rows] > loops[rows]) & uses_edges
@@ -227,8 +227,8 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
         propagation = EdgePropagation(
             fitted.data.transitions, fitted.data.edge_inputs, fitted.selection.weighting.edge_weighting
         )
-        edge_weights = fitted.data.transitions.matrix(propagation.values().numpy().astype(np.float64))
-        hops = np.abs(propagation.hops())
+        edge_weights = fitted.data.transitions.matrix(propagation.normalized_weights().numpy().astype(np.float64))
+        hop_weights = np.abs(propagation.hop_weights())
     items = groups.items() if isinstance(groups, Mapping) else enumerate(id_sequence(groups))
     named = [(f"sub-graph {format_value(name)}", id_sequence(node_ids)) for name, node_ids in items]
     result = np.empty((len(named), vectors.shape[1]), vectors.dtype)
@@ -236,12 +236,12 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
         nodes = np.unique(find_nodes(index, node_ids, name))
         if not len(nodes):
             raise InputError(f"{name} has no nodes, so it has no vector")
-        weight = np.ones(len(nodes)) if edge_weights is None else inner_weight(edge_weights, hops, nodes)
+        weight = np.ones(len(nodes)) if edge_weights is None else inner_weight(edge_weights, hop_weights, nodes)
         result[row] = (weight / weight.sum()) @ vectors[nodes].astype(np.float64)
     return result
 
 
-def inner_weight(edge_weights: sp.csr_array, hops: Array, nodes: Array) -> Array:
+def inner_weight(edge_weights: sp.csr_array, hop_weights: Array, nodes: Array) -> Array:
     """Return r of each of some nodes, `(k,)`: Σ_k h_k (Mᵀ)^k 1, where M has the edges among these nodes only."""
     rows = edge_weights[nodes]
     position = np.searchsorted(nodes, rows.indices)
@@ -249,8 +249,8 @@ def inner_weight(edge_weights: sp.csr_array, hops: Array, nodes: Array) -> Array
     start, end = np.repeat(np.arange(len(nodes)), np.diff(rows.indptr))[inside], position[inside]
     weights = rows.data[inside]
     reached: Array = np.ones(len(nodes))
-    total: Array = hops[0] * reached
-    for hop in hops[1:]:
+    total: Array = hop_weights[0] * reached
+    for hop in hop_weights[1:]:
         reached = np.bincount(end, weights * reached[start], minlength=len(nodes))
         total = total + hop * reached
     return total

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,9 +19,12 @@ from cge.errors import InputError, Message, Spelling
 T = TypeVar("T")
 
 RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
-N_JOBS: dict[str, Any] = {"text": "threads", "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
+_THREADS = "number of threads; -1: all cores"
+N_JOBS: dict[str, Any] = {"text": _THREADS, "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
 
+_Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes
 _ATTRIBUTES = "Attributes\n----------"
+_WIDTH = 100  # of a line of a docstring
 _MAX_INT = 2**63 - 1  # the largest integer of 64 bits
 
 
@@ -29,10 +33,10 @@ class Setting:
     """What a setting means and which values it may have.
 
     Numbers lie between `low` and `high`, both included; `above` excludes the bound itself; `also` are further legal
-    numbers. `optional` settings may be None, which stands for `none`. `choices` are the legal strings; a callable is
-    legal too where `callables` describes it. `config` is the dataclass of a group of settings, whose fields are
-    settings themselves: legal are None, an object of it, or a dict. `registry` returns the names and descriptions of
-    further choices, which can be registered from outside; `{registry}` in `help` is replaced by them.
+    numbers. `optional` settings may be None, which stands for `none`. `choices` are the legal strings, which may have
+    descriptions; True and False are legal too where the kind is `bool`, a callable where `callables` describes it.
+    `config` is the dataclass of a group of settings, whose fields are settings themselves: legal are None, an object of
+    it, or a dict. `registry` returns further choices with descriptions, which can be registered from outside.
     """
 
     help: str
@@ -40,7 +44,7 @@ class Setting:
     high: float | None = None
     above: float | None = None
     also: tuple[int, ...] = ()
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] | Mapping[str, str] = ()
     optional: bool = False
     none: str = ""
     callables: str = ""
@@ -51,10 +55,14 @@ class Setting:
         """Return the setting with the choices that are registered now."""
         if self.registry is None:
             return self
-        registered = self.registry()
-        descriptions = "; ".join(f"'{name}' {description}" for name, description in registered.items())
-        choices = (*self.choices, *registered)
-        return replace(self, help=self.help.format(registry=descriptions), choices=choices, registry=None)
+        choices = {**dict(self.choices), **self.registry()}  # type: ignore[arg-type]
+        return replace(self, choices=choices, registry=None)
+
+    def descriptions(self) -> list[str]:
+        """Return what each choice, a callable and None mean, as far as that is described."""
+        choices = self.choices.items() if isinstance(self.choices, Mapping) else ()
+        values = [f"{name!r}: {text}" for name, text in choices]
+        return values + [self.callables] * bool(self.callables) + [f"None: {self.none}"] * bool(self.none)
 
     def legal(self, kind: str) -> Message:
         """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
@@ -63,12 +71,23 @@ class Setting:
             return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
         or_none = Spelling(" or None", " or none") if self.optional else ""
         if self.choices:
-            values = Spelling(", ".join(map(repr, self.choices)), ", ".join(self.choices))
+            python, shell = [*map(repr, self.choices)], [*self.choices]
+            if kind == "bool":
+                python, shell = [*python, "True", "False"], [*shell, "yes", "no"]
+            values = Spelling(", ".join(python), ", ".join(shell))
             or_callable = Spelling(" or a callable", "") if self.callables else ""
-            return Message("one of " if len(self.choices) > 1 else "", values, or_callable, or_none)
-        words = {"int": "a whole number", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
+            return Message("one of " if len(shell) > 1 else "", values, or_callable, or_none)
+        words = {"int": "an integer", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
         also = "".join(f", {number}" for number in self.also)
         return Message(f"{words} {self._bounds()}".strip(), also, or_none)
+
+    def sentence(self) -> str:
+        """Return the meaning and the legal values, with a capital letter, but for λ and ξ."""
+        bounds = "" if self.also else self._bounds().removeprefix("of ").removeprefix("from ")
+        if isinstance(self.choices, tuple):
+            bounds += ", ".join(map(repr, self.choices))
+        first = self.help[0].upper() if self.help[0].isascii() else self.help[0]
+        return f"{first}{self.help[1:]}{f'; {bounds}' if bounds else ''}"
 
     def _bounds(self) -> str:
         if self.low is not None and self.high is not None:
@@ -79,7 +98,7 @@ class Setting:
 
     def expected(self, kind: str, value: Any) -> Message:
         """Return what is legal instead of a value that is not."""
-        return Message("a whole number that fits in 64 bits") if _too_large(value) else self.legal(kind)
+        return Message("an integer that fits in 64 bits") if _too_large(value) else self.legal(kind)
 
     def allows(self, kind: str, value: Any) -> bool:
         """Return whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
@@ -88,7 +107,8 @@ class Setting:
         if value is None:
             return self.optional
         if self.choices:
-            return (isinstance(value, str) and value in self.choices) or (bool(self.callables) and callable(value))
+            named = isinstance(value, str) and value in self.choices
+            return named or (bool(self.callables) and callable(value)) or (kind == "bool" and isinstance(value, bool))
         if kind == "bool":
             return isinstance(value, bool | np.bool_)
         number = int | np.integer if kind == "int" else int | float | np.integer | np.floating
@@ -124,10 +144,13 @@ def settings_of(owner: Any) -> dict[str, tuple[str, Setting, Any]]:
 
 def documented(owner: type[T]) -> type[T]:
     """Add the settings of a class to its docstring, as parameters, and the attributes of its base class."""
-    lines = ["Parameters", "----------"]
-    for name, (kind, spec, default) in settings_of(owner).items():
-        notes = (f"; None: {spec.none}" if spec.none else "") + (spec.callables and f"; {spec.callables}")
-        lines += [f"{name} : {kind}, default {default!r}", f"    {spec.help}{notes}; {spec.legal(kind)}."]
+    lines, parameters = ["Parameters", "----------"], list(inspect.signature(owner.__init__).parameters.values())
+    for place, (name, (_, spec, default)) in enumerate(settings_of(owner).items(), 1):
+        annotation = _Unquoted(parameters[place].annotation)
+        lines += [f"{name} : {annotation}, default={default!r}", *_described(spec)]
+        parameters[place] = parameters[place].replace(annotation=annotation)
+    if "__init__" in vars(owner):  # `help` shows its signature
+        owner.__init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     text, heading, examples = inspect.cleandoc(owner.__doc__ or "").partition("Examples\n--------")
     summary, *own = text.split(_ATTRIBUTES)
     bases = (inspect.cleandoc(base.__doc__ or "") for base in owner.__mro__[1:])
@@ -136,6 +159,14 @@ def documented(owner: type[T]) -> type[T]:
     parts = [summary.rstrip(), "\n".join(lines), attributes and _ATTRIBUTES + attributes, heading + examples]
     owner.__doc__ = "\n\n".join(part for part in parts if part).rstrip()
     return owner
+
+
+def _described(spec: Setting) -> list[str]:
+    """Return the lines of a docstring about a setting: a sentence, then an item for each value."""
+    values = spec.descriptions()
+    lines = [f"    {line}" for line in wrap(spec.sentence() + (":" if values else "."), _WIDTH)]
+    items = [wrap(f"- {value}", _WIDTH, subsequent_indent="  ") for value in values]
+    return [*lines, *([""] if items else []), *(f"    {line}" for item in items for line in item)]
 
 
 def check_settings(estimator: Any) -> None:

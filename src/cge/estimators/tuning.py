@@ -49,7 +49,7 @@ def search_space(method: str, fixed: Mapping[str, Any] | None = None) -> Space:
     if not chosen.space:
         raise InputError(f"{method} has nothing to tune: it selects its settings in every fit")
     return {
-        name: declared[name][1].choices if declared is not None and values == () else values
+        name: tuple(declared[name][1].choices) if declared is not None and values == () else values
         for name, values in chosen.space.items()
         if name not in fixed
     }

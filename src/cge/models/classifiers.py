@@ -5,7 +5,7 @@ GCN propagates in each layer, APPNP propagates predictions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -131,7 +131,7 @@ class Gcn(TwoLayerNetwork):
         self, transitions: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
     ) -> None:
         super().__init__(features, hidden, classes)
-        self.propagate = _propagation(transitions, (0.0, 1.0), weights)
+        self.propagate = _propagation(transitions, [0.0, 1.0], weights)
 
     def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
         """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
@@ -165,10 +165,10 @@ class Appnp(TwoLayerNetwork):
         return self.propagate(dropout(hidden) @ self.last + self.last_bias)
 
 
-def _propagation(transitions: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
+def _propagation(transitions: TransitionMatrix, hop_weights: list[float], weights: Tensor | None) -> FixedPropagation:
     """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
     values = torch.ones(len(transitions))
     if weights is not None:
         entry = torch.from_numpy(transitions.graph_entry)
         values = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], values)
-    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hops)
+    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hop_weights)

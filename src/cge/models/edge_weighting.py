@@ -2,9 +2,10 @@
 
     A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
-w is the weight of the edge. The inputs of an edge are the cosine similarity of its nodes, their common neighbors and
-degrees, and the edge type; self-loops have a coefficient of their own, θ_self. That makes a dozen parameters, which few
-labels can train. θ = 0, b = 0 and equal hop weights h are uniform path weights.
+w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
+context cosine of its nodes, their common neighbors and degrees, and the edge type; self-loops have a coefficient of
+their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop weights h are
+uniform path weights.
 """
 
 from __future__ import annotations
@@ -120,34 +121,34 @@ def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_wei
 
 
 class EdgeWeighting(nn.Module):
-    """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hops (K+1,)`, all trainable.
+    """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hop_weights (K+1,)`, all trainable.
 
-    Hop weights may be negative; they are divided by the sum of their absolute values.
+    Hop weights may be negative; `normalized_hop_weights` divides them by the sum of their absolute values.
     """
 
     def __init__(
-        self, coefficients: Sequence[float], self_loop: float, normalization: float, hops: Sequence[float]
+        self, coefficients: Sequence[float], self_loop: float, normalization: float, hop_weights: Sequence[float]
     ) -> None:
         super().__init__()
         self.coefficients = nn.Parameter(_tensor(coefficients))
         self.self_loop = nn.Parameter(_tensor(self_loop))
         self.normalization = nn.Parameter(_tensor(normalization))
-        self.hops = nn.Parameter(_tensor(hops))
+        self.hop_weights = nn.Parameter(_tensor(hop_weights))
 
-    def raw_weights(self, edge_inputs: EdgeInputs) -> Tensor:
+    def edge_strengths(self, edge_inputs: EdgeInputs) -> Tensor:
         """Return g of each transition, `(m,)`."""
         exponent = self.self_loop * edge_inputs.self_loops
         if edge_inputs.values.shape[1]:
             exponent = edge_inputs.values @ self.coefficients + exponent
         return edge_inputs.weights * torch.exp(exponent.clamp(-20, 20))
 
-    def edge_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
+    def normalized_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
         """Return s of each transition, `(m,)`."""
-        return normalized_weights(transitions, self.raw_weights(edge_inputs), self.normalization)
+        return normalized_weights(transitions, self.edge_strengths(edge_inputs), self.normalization)
 
-    def hop_weights(self) -> Tensor:
-        """Return h, `(K+1,)`."""
-        return self.hops / self.hops.abs().sum().clamp(min=1e-12)
+    def normalized_hop_weights(self) -> Tensor:
+        """Return h, `(K+1,)`, whose absolute values sum to 1."""
+        return self.hop_weights / self.hop_weights.abs().sum().clamp(min=1e-12)
 
 
 def _tensor(values: Any) -> Tensor:
@@ -168,7 +169,7 @@ class EdgePropagation:
         self.transitions, self.edge_inputs, self.weighting = transitions, edge_inputs, weighting
         self._trained = [weighting.coefficients, weighting.self_loop]
         if train_hops:
-            self._trained += [weighting.normalization, weighting.hops]
+            self._trained += [weighting.normalization, weighting.hop_weights]
         self._initial = [parameter.detach().clone() for parameter in self._trained]
 
     def parameters(self) -> list[nn.Parameter]:
@@ -181,22 +182,22 @@ class EdgePropagation:
 
     def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
         """Return the propagation with the current weights, differentiable in them."""
-        values = self.weighting.edge_weights(self.transitions, self.edge_inputs)
-        hops = self.weighting.hop_weights()
-        return lambda inputs: propagate(self.transitions, values, inputs, hops)
+        weights = self.weighting.normalized_weights(self.transitions, self.edge_inputs)
+        hop_weights = self.weighting.normalized_hop_weights()
+        return lambda inputs: propagate(self.transitions, weights, inputs, hop_weights)
 
     def fixed(self) -> FixedPropagation:
         """Return the propagation with the current weights as constants."""
-        return FixedPropagation(self.transitions, self.values(), self.hops())
+        return FixedPropagation(self.transitions, self.normalized_weights(), self.hop_weights())
 
     @torch.no_grad()
-    def values(self) -> Tensor:
+    def normalized_weights(self) -> Tensor:
         """Return s of each transition, `(m,)`."""
-        return self.weighting.edge_weights(self.transitions, self.edge_inputs)
+        return self.weighting.normalized_weights(self.transitions, self.edge_inputs)
 
-    def hops(self) -> list[float]:
+    def hop_weights(self) -> list[float]:
         """Return h without trailing zeros, at least h_0."""
-        hops: list[float] = self.weighting.hop_weights().tolist()
-        while len(hops) > 1 and hops[-1] == 0:
-            hops.pop()
-        return hops
+        hop_weights: list[float] = self.weighting.normalized_hop_weights().tolist()
+        while len(hop_weights) > 1 and hop_weights[-1] == 0:
+            hop_weights.pop()
+        return hop_weights

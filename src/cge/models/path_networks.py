@@ -62,12 +62,10 @@ class PathWeighting(nn.Module):
     """A network that computes path weights. Subclass it for a custom one.
 
     Implement `score`, and `project` if part of the work can be done once per node. Both must be differentiable in the
-    network's parameters. The constructor takes `dim`, the size of the node vectors.
+    network's parameters. The constructor takes `dim`, the dimension of the per-step input vectors.
 
     Attributes
     ----------
-    summary : str
-        What the weight is computed from, for help texts.
     last_layer : str
         Name of the layer that is zero at the start of training, so that all paths have the weight ½.
 
@@ -88,7 +86,6 @@ class PathWeighting(nn.Module):
     torch.Size([1])
     """
 
-    summary: ClassVar[str] = "a custom network"
     last_layer: ClassVar[str] = ""
 
     def project(self, vectors: Tensor) -> Tensor:
@@ -139,7 +136,7 @@ class PathWeighting(nn.Module):
 class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
 
-    summary, last_layer = "is a linear layer on the mean of the node vectors", "layer"
+    last_layer = "layer"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -162,7 +159,7 @@ class CnnWeighting(PathWeighting):
     second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
-    summary, last_layer = "is a CNN along the path", "across"
+    last_layer = "across"
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -190,7 +187,7 @@ class CnnWeighting(PathWeighting):
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
-    summary, last_layer = "is an LSTM along the path", "linear"
+    last_layer = "linear"
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()

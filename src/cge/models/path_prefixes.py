@@ -33,7 +33,7 @@ _PROJECTED = 8  # dimensions of the random projection of a node's features
 class Prefixes:
     """Distinct prefixes of walks, sorted by start node.
 
-    `start`, `end` and `count (b,)`, which need not be whole numbers; `tokens (b, K+1)` is the sequence that a network
+    `start`, `end` and `count (b,)`, which need not be integers; `tokens (b, K+1)` is the sequence that a network
     reads, padded with −1: first m + start, then the number of each transition; `length (b,)` is its length;
     `parents (b,)` the path without its last transition.
     """
@@ -93,7 +93,7 @@ def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:
     return prefixes.take(np.lexsort((prefixes.length, prefixes.start)))
 
 
-def make_token_vectors(
+def make_step_vectors(
     graph: Graph,
     transitions: TransitionMatrix,
     edge_inputs: EdgeInputs,
@@ -101,7 +101,7 @@ def make_token_vectors(
     seed: int,
     degrees: Array | None = None,
 ) -> Tensor:
-    """Return the vectors of tokens, `(m + n, q)`: a row for each transition, then one for each node as a start.
+    """Return the input vectors of the steps of paths, `(m + n, q)`: a row per transition, then one per start node.
 
     A row contains the inputs of the edge, the log degree of the node it leads to, and a random projection of that
     node's `inputs`, features of unit length or None. `degrees` standardize the log degree, by default the graph's.

@@ -4,13 +4,13 @@
 
 A(p) is the path weight of `docs/concepts.md` and x(v) the input of node v. Because A(p) is a product over edges, the
 sum over *all* paths takes K sparse matrix products: Σ_k h_k M^k x, where M holds s. The cost grows with edges and hops,
-not with the number of paths, and every single path still has its weight.
+not with the number of paths, and the weight of each single path can still be computed.
 
     s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   d_u = Σ_v g(u, v)
 
-g > 0 is the unnormalized edge weight and b the normalization exponent. With g ≡ 1, b = 0 is the random walk (uniform
-weights: paths are weighted by the probability of a random walk) and b = ½ is the symmetric normalization of graph
-convolutions, which gives less weight to paths that end at nodes of high degree.
+g > 0 is the strength of an edge, s its normalized weight and b the normalization exponent. M is called the propagation
+matrix, h the hop weights. With g ≡ 1 and equal hop weights, b = 0 is the random walk (uniform weights) and b = ½ the
+symmetric normalization of graph convolutions, which gives less weight to paths that end at nodes of high degree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cge.models.sparse_products import SparseMatrix, matrix_product, sparse_prod
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
-_MAX_NEIGHBORHOOD_FRACTION = 0.5  # of all nodes; for fewer, only their neighborhood is computed
+_MAX_SEED_FRACTION = 0.5  # if fewer nodes are requested, propagation is restricted to their K-hop neighborhood
 _BATCH = 64  # nodes whose closed walks are summed at once
 UNREACHED = 10_000  # hops
 
@@ -60,7 +60,7 @@ class SparsityPattern:
 
 
 class TransitionMatrix(SparsityPattern):
-    """The positions of a graph's transitions: its edges, and a self-loop at every node; each row is ascending.
+    """The positions in the propagation matrix: a graph's edges, and a self-loop at every node; each row is ascending.
 
     `graph_entry (m,)` is the entry of the graph's own CSR rows of each transition; −1 for an added self-loop.
     """
@@ -76,12 +76,12 @@ class TransitionMatrix(SparsityPattern):
         super().__init__(rows, indices, graph.num_nodes, n_jobs)
 
 
-def normalized_weights(transitions: TransitionMatrix, raw_weights: Tensor, normalization: Tensor | float) -> Tensor:
-    """Return s of each transition, `(m,)`, from unnormalized edge weights g, `(m,)`, and b; differentiable in both."""
-    rows, ends = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
-    total = torch.zeros(transitions.num_nodes, dtype=raw_weights.dtype).index_add(0, rows, raw_weights)  # d, (n,)
-    log = torch.log(total)
-    return raw_weights * torch.exp(-(1 - normalization) * log[rows] - normalization * log[ends])
+def normalized_weights(transitions: TransitionMatrix, edge_strengths: Tensor, normalization: Tensor | float) -> Tensor:
+    """Return s of each transition, `(m,)`, from edge strengths g, `(m,)`, and b; differentiable in both."""
+    rows, cols = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
+    degree = torch.zeros(transitions.num_nodes, dtype=edge_strengths.dtype).index_add(0, rows, edge_strengths)  # (n,)
+    log_degree = torch.log(degree)
+    return edge_strengths * torch.exp(-(1 - normalization) * log_degree[rows] - normalization * log_degree[cols])
 
 
 def sparse_matmul(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
@@ -93,23 +93,23 @@ def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
     return SparseMatrix(pattern.matrix(values.detach().numpy()), pattern.n_jobs)
 
 
-def propagate(transitions: TransitionMatrix, values: Tensor, x: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
-    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, edge weights `values (m,)` and `hops (K+1,)`."""
-    matrix, power, total = _matrix(transitions, values), x, hops[0] * x  # power: M^k x
-    for weight in hops[1:]:
-        power = matrix_product(matrix, power, values)
+def propagate(transitions: TransitionMatrix, weights: Tensor, x: Tensor, hop_weights: Tensor | list[float]) -> Tensor:
+    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, `weights (m,)`, which are s, and `hop_weights`."""
+    matrix, power, total = _matrix(transitions, weights), x, hop_weights[0] * x  # power: M^k x
+    for weight in hop_weights[1:]:
+        power = matrix_product(matrix, power, weights)
         total = total + weight * power
     return total
 
 
 class _Propagate(torch.autograd.Function):
-    """Σ_k h_k M^k x for constant M and h, of all nodes or of those of a neighborhood."""
+    """Σ_k h_k M^k x for constant M and h, of all nodes or of the seed nodes of a neighborhood."""
 
     @staticmethod
     def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood | None) -> Tensor:
         context.fixed, context.neighborhood = fixed, neighborhood
         total = torch.from_numpy(fixed.sum(fixed.matrix.rows, x.detach().numpy(), neighborhood))
-        return total if neighborhood is None else total[neighborhood.nodes]
+        return total if neighborhood is None else total[neighborhood.seeds]
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
@@ -121,14 +121,14 @@ class _Propagate(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
-    """The nodes around some `nodes`: `distance (n,)` in hops from the nearest of them, or `UNREACHED`."""
+    """The nodes around the seed nodes `seeds (k,)`: `distance (n,)` in hops from the nearest seed, or `UNREACHED`."""
 
-    nodes: Tensor
+    seeds: Tensor
     distance: Array
 
-    def within(self, hops: int) -> Array:
-        """Return the nodes at most `hops` hops away, ascending."""
-        return np.flatnonzero(self.distance <= hops)
+    def within(self, max_hops: int) -> Array:
+        """Return the nodes at most `max_hops` hops away, ascending."""
+        return np.flatnonzero(self.distance <= max_hops)
 
 
 class FixedPropagation:
@@ -137,107 +137,111 @@ class FixedPropagation:
     The sum is computed by Horner's rule: h_0 x + M (h_1 x + M (…)).
     """
 
-    def __init__(self, transitions: TransitionMatrix, values: Tensor, hops: Sequence[float]) -> None:
-        self.matrix, self.hops = _matrix(transitions, values), [float(weight) for weight in hops]
+    def __init__(self, transitions: TransitionMatrix, weights: Tensor, hop_weights: Sequence[float]) -> None:
+        self.matrix, self.hop_weights = _matrix(transitions, weights), [float(weight) for weight in hop_weights]
         self._neighborhoods: deque[Neighborhood] = deque(maxlen=2)  # of an epoch's training and validation nodes
 
     def __call__(self, inputs: Tensor, neighborhood: Neighborhood | None = None) -> Tensor:
-        """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the nodes of a neighborhood, `(k, d)`."""
+        """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the seed nodes of a neighborhood, `(k, d)`."""
         propagated: Tensor = _Propagate.apply(self, inputs, neighborhood)  # type: ignore[no-untyped-call]
         return propagated
 
     def sum(self, matrix: sp.csr_array, x: Array, neighborhood: Neighborhood | None = None) -> Array:
         """Return Σ_k h_k matrix^k x, each product only at the nodes of the neighborhood that the next one needs."""
-        if len(self.hops) == 1:
-            return np.asarray(x * x.dtype.type(self.hops[0]))
+        if len(self.hop_weights) == 1:
+            return np.asarray(x * x.dtype.type(self.hop_weights[0]))
         x = np.ascontiguousarray(x)
-        total, factor = x, self.hops[-1]
-        for hop in range(len(self.hops) - 2, -1, -1):
+        total, factor = x, self.hop_weights[-1]
+        for hop in range(len(self.hop_weights) - 2, -1, -1):
             rows = None if neighborhood is None else neighborhood.within(hop)
-            terms: dict[str, Any] = {"factor": factor, "base": x, "base_factor": self.hops[hop], "rows": rows}
+            terms: dict[str, Any] = {"factor": factor, "base": x, "base_factor": self.hop_weights[hop], "rows": rows}
             total, factor = sparse_product(matrix, total, self.matrix.n_jobs, **terms), 1.0
         return total
 
     def neighborhood_gradient(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
-        """Return the gradient of the inputs, `(n, d)`, from that of the rows of a neighborhood, `(k, d)`."""
+        """Return the gradient of the inputs, `(n, d)`, from that of the rows of its seed nodes, `(k, d)`."""
         scattered = torch.empty(len(neighborhood.distance), gradient.shape[1], dtype=gradient.dtype)
-        scattered[neighborhood.nodes] = 0  # a node may occur twice; rows of other nodes are never read
-        scattered.index_add_(0, neighborhood.nodes, gradient)
+        scattered[neighborhood.seeds] = 0  # a node may occur twice; rows of other nodes are never read
+        scattered.index_add_(0, neighborhood.seeds, gradient)
         base = scattered.numpy()
-        total, factor, distance = base, self.hops[-1], neighborhood.distance
-        for hop in range(1, len(self.hops)):
-            terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hops[-1 - hop]}
+        total, factor, distance = base, self.hop_weights[-1], neighborhood.distance
+        for hop in range(1, len(self.hop_weights)):
+            terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hop_weights[-1 - hop]}
             near: dict[str, Any] = {"rows": neighborhood.within(hop), "distance": distance, "max_distance": hop - 1}
             total, factor = sparse_product(self.matrix.columns, total, self.matrix.n_jobs, **terms, **near), 1.0
-        total[distance >= len(self.hops)] = 0
-        return total if len(self.hops) > 1 else total * base.dtype.type(factor)
+        total[distance >= len(self.hop_weights)] = 0
+        return total if len(self.hop_weights) > 1 else total * base.dtype.type(factor)
 
-    def neighborhood(self, nodes: Tensor) -> Neighborhood:
-        """Return the nodes that paths from `nodes` reach; the last two results are cached."""
+    def neighborhood(self, seeds: Tensor) -> Neighborhood:
+        """Return the nodes that paths from `seeds` reach; the last two results are cached."""
         for cached in self._neighborhoods:
-            if torch.equal(cached.nodes, nodes):
+            if torch.equal(cached.seeds, seeds):
                 return cached
         distance = np.full(self.matrix.rows.shape[0], UNREACHED, np.int16)
-        frontier = np.unique(nodes.numpy())
+        frontier = np.unique(seeds.numpy())
         distance[frontier] = 0
-        for hop in range(1, len(self.hops)):
+        for hop in range(1, len(self.hop_weights)):
             reached = self.matrix.rows[frontier].indices
             frontier = np.unique(reached[distance[reached] > hop])
             distance[frontier] = hop
-        self._neighborhoods.append(Neighborhood(nodes, distance))
+        self._neighborhoods.append(Neighborhood(seeds, distance))
         return self._neighborhoods[-1]
 
 
-def propagate_to(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Tensor:
-    """Return the propagated inputs of some nodes, `(k, d)`; of few nodes only their neighborhood is computed."""
-    if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_NEIGHBORHOOD_FRACTION * len(inputs):
+def propagate_rows(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Tensor:
+    """Return the propagated inputs of some nodes, `(k, d)`; for few nodes, computed within their neighborhood."""
+    if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_SEED_FRACTION * len(inputs):
         return propagation(inputs, propagation.neighborhood(nodes))
     return propagation(inputs)[nodes]
 
 
-def symmetric_weights(transitions: TransitionMatrix, raw_weights: Array, normalization: float) -> tuple[Array, Array]:
-    """Return the edge weights of an undirected graph, `(m,)` float64, and a symmetric form of them.
+def symmetric_weights(transitions: TransitionMatrix, strengths: Array, normalization: float) -> tuple[Array, Array]:
+    """Return the normalized edge weights of an undirected graph, `(m,)` float64, and a symmetric form of them.
 
-    For M = z^(b−1) G z^(−b) with a symmetric G, the matrix S = z^(−½) G z^(−½) is symmetric and has closed walks of the
-    same weight: (S^k)_ii = (M^k)_ii. Raw weights are symmetric but for rounding, which is averaged out.
+    For M = D^(b−1) G D^(−b) with a symmetric G, the matrix S = D^(−½) G D^(−½) is symmetric and has closed walks of the
+    same weight: (S^k)_ii = (M^k)_ii. Edge strengths are symmetric but for rounding, which is averaged out.
     """
-    symmetric = (raw_weights + transitions.transposed(raw_weights).data) / 2
-    total = np.bincount(transitions.rows, symmetric, minlength=transitions.num_nodes)
-    start, end = total[transitions.rows], total[transitions.indices]
+    symmetric = (strengths + transitions.transposed(strengths).data) / 2
+    degree = np.bincount(transitions.rows, symmetric, minlength=transitions.num_nodes)
+    start, end = degree[transitions.rows], degree[transitions.indices]
     return symmetric * start ** (normalization - 1) * end**-normalization, symmetric / np.sqrt(start * end)
 
 
 def closed_walk_weights(
-    transitions: TransitionMatrix, values: Array, hops: Sequence[float], nodes: Array, symmetric: Array | None = None
+    transitions: TransitionMatrix,
+    weights: Array,
+    hop_weights: Sequence[float],
+    nodes: Array,
+    symmetric: Array | None = None,
 ) -> Array:
-    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start.
+    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all closed walks, which end where they start.
 
     With the `symmetric` form S of M half of the products are enough: (S^(a+b))_ii = ⟨S^a e_i, S^b e_i⟩.
     """
-    matrix = transitions.matrix(np.asarray(values if symmetric is None else symmetric, np.float64))
-    weights = np.zeros(len(nodes))
+    matrix = transitions.matrix(np.asarray(weights if symmetric is None else symmetric, np.float64))
+    closed_walks = np.zeros(len(nodes))
     for first in range(0, len(nodes), _BATCH):
         batch = nodes[first : first + _BATCH]
         column = np.arange(len(batch))
         reached = np.zeros((transitions.num_nodes, len(batch)))
         reached[batch, column] = 1
-        total = np.full(len(batch), hops[0])
-        for hop in range(1, len(hops), 1 if symmetric is None else 2):
+        total = np.full(len(batch), hop_weights[0])
+        for hop in range(1, len(hop_weights), 1 if symmetric is None else 2):
             before, reached = reached, sparse_product(matrix, reached, transitions.n_jobs)
             if symmetric is None:
-                total += hops[hop] * reached[batch, column]
+                total += hop_weights[hop] * reached[batch, column]
                 continue
-            total += hops[hop] * np.einsum("ij,ij->j", before, reached)
-            if hop + 1 < len(hops):
-                total += hops[hop + 1] * np.einsum("ij,ij->j", reached, reached)
-        weights[first : first + _BATCH] = total
-    return weights
+            total += hop_weights[hop] * np.einsum("ij,ij->j", before, reached)
+            if hop + 1 < len(hop_weights):
+                total += hop_weights[hop + 1] * np.einsum("ij,ij->j", reached, reached)
+        closed_walks[first : first + _BATCH] = total
+    return closed_walks
 
 
 def label_propagation(
     transitions: TransitionMatrix,
-    values: Array,
-    hops: Sequence[float],
+    weights: Array,
+    hop_weights: Sequence[float],
     nodes: Array,
     labels: Array,
     targets: Array | None = None,
@@ -246,24 +250,24 @@ def label_propagation(
 ) -> tuple[Array, Array, Array]:
     """Return weighted sums of the labels at the ends of all paths from a node, `(n, c)`, and their weights, `(n, 1)`.
 
-    The label of a node does not contribute to its own score, neither directly nor through paths that return to it.
+    The label of a node does not contribute to its own sum, neither directly nor through paths that return to it.
     The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
     Only for `targets`, by default all nodes, their own label must be left out, which costs far more than the
-    propagation; it is cheaper with the `symmetric` form of `values` (see `symmetric_weights`), and free where the
+    propagation; it is cheaper with the `symmetric` form of `weights` (see `symmetric_weights`), and free where the
     `closed_walk_weights` of the labeled nodes are known.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels
     inputs[nodes, -1] = 1  # counts labels
-    matrix = transitions.matrix(values.astype(np.float64))  # leaving labels out takes differences of large sums
-    total, reached = hops[0] * inputs, inputs
-    for weight in hops[1:]:
+    matrix = transitions.matrix(weights.astype(np.float64))  # leaving labels out takes differences of large sums
+    total, reached = hop_weights[0] * inputs, inputs
+    for weight in hop_weights[1:]:
         reached = sparse_product(matrix, reached, transitions.n_jobs)
         total += weight * reached
     with_own = total[:, -1:].copy()
     if closed_walks is None:
         nodes = nodes if targets is None else nodes[np.isin(nodes, targets)]
-        closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
+        closed_walks = closed_walk_weights(transitions, weights, hop_weights, nodes, symmetric)
     total[nodes] -= closed_walks[:, None] * inputs[nodes]
     count = total[:, -1:]
     reachable = count > 1e-9 * with_own  # less is what rounding left of a node's own label

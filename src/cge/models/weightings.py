@@ -2,7 +2,7 @@
 
 A weighting is one of three kinds:
 
-- *closed form*: an `EdgeWeighting` with fixed parameters, made from the names of edge inputs and the number of hops;
+- *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
 - *learned edges*: an `EdgeWeighting` trained from the best closed form, with or without hop weights and normalization;
 - *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed form.
 
@@ -24,20 +24,20 @@ from cge.models.edge_weighting import EdgeWeighting
 from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
-Network = Callable[[int], PathWeighting]  # size of the vectors that it reads
+Network = Callable[[int], PathWeighting]  # takes the dimension of the per-step input vectors
 
 
 @dataclass(frozen=True)
 class SearchRole:
     """When and how the model search compares a weighting.
 
-    A candidate replaces the best weighting so far if it is better by more than `margin` standard errors; simpler
-    weightings come first. Entries of the stage "base" are equally simple, and need no margin. With `mlp_only` it is
-    a candidate only where the classifier `mlp` is selected without label propagation: there neighbors often have other
+    A candidate replaces the incumbent, the best weighting so far, if it is better by more than `margin` standard
+    errors; simpler weightings come first. Those of the stage "simple" need no margin. With `mlp_only` it is a
+    candidate only where the classifier `mlp` is selected without label propagation: there neighbors often have other
     classes (heterophily), and it matters which hops are used.
     """
 
-    stage: str = "closed form"  # "base", "closed form", "hop profile" or "learned"
+    stage: str = "closed form"  # "simple", "closed form", "hop profile" or "learned"
     margin: float = 1.0
     mlp_only: bool = False
 
@@ -68,7 +68,7 @@ class WeightingSpec:
         return "learned edges" if self.network is None else "network"
 
     def applies(self, hops: int, features: bool) -> bool:
-        """Return whether it can be used with paths of up to `hops` edges, with or without node features."""
+        """Return whether it can be used with paths of up to `hops` hops, with or without node features."""
         return self.min_hops <= hops and (features or not self.needs_features)
 
 
@@ -81,9 +81,9 @@ def register_weighting(spec: WeightingSpec) -> WeightingSpec:
     Examples
     --------
     >>> import cge
-    >>> def two_hops(edge_inputs, hops):  # only nodes two edges away
+    >>> def two_hops(edge_inputs, hops):  # only walks of exactly two hops
     ...     return cge.EdgeWeighting([0.0] * len(edge_inputs), 0.0, 0.5, [0.0, 0.0, 1.0] + [0.0] * (hops - 2))
-    >>> spec = cge.WeightingSpec("two-hops", "uses only nodes two edges away", closed_form=two_hops, min_hops=2)
+    >>> spec = cge.WeightingSpec("two-hops", "only walks of exactly two hops", closed_form=two_hops, min_hops=2)
     >>> cge.register_weighting(spec).kind
     'closed form'
     >>> del cge.models.weightings.WEIGHTINGS["two-hops"]
@@ -120,7 +120,7 @@ def is_hop_profile(name: str) -> bool:
 
 
 def closed_form(name: str, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
-    """Return a closed-form weighting for edge inputs of these names and paths of up to `hops` edges."""
+    """Return a closed-form weighting for edge inputs of these names and paths of up to `hops` hops."""
     spec = WEIGHTINGS.get(name)
     if spec is None or spec.closed_form is None:
         raise InputError(f"{name!r} is not a registered closed-form weighting; call cge.register_weighting first")
@@ -151,7 +151,7 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
 
 
 def _hop_profile(shape: Sequence[float], b: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
-    """Return a weighting with these weights of the first hops, 0 for further ones; without a shape, of equal hops."""
+    """Return a weighting with these hop weights, 0 for further hops; without a shape all hops have the same weight."""
     profile = [*shape, *[0.0] * (hops + 1 - len(shape))] if shape else [1.0] * (hops + 1)
     return EdgeWeighting([0.0] * len(edge_inputs), 0.0, b, profile)
 
@@ -162,25 +162,30 @@ def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
 
 
 def _register_all() -> None:
-    base, learned = SearchRole("base"), SearchRole("learned")
+    simple, learned = SearchRole("simple"), SearchRole("learned")
     uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
-    text = "weights paths by the probability of a random walk, A(p) = 1 relative to it"
-    register_weighting(WeightingSpec("uniform", text, uniform, search=base))
-    register_weighting(WeightingSpec("degree", "is symmetric normalization, as in GCN", degree, search=base))
-    text = "gives more weight to edges between nodes with similar features"
+    text = "random-walk propagation, every path has relative weight 1"
+    register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
+    register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
+    text = "as 'degree', with more weight for edges between nodes with similar neighborhood-averaged features"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
-    register_weighting(WeightingSpec("edges", "learns edge weights", train_hops=False, search=learned))
-    text = "learns edge weights, hop weights and the normalization"
+    register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
+    text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
-    for name, network in {"average": AverageWeighting, "cnn": CnnWeighting, "lstm": LstmWeighting}.items():
-        register_weighting(WeightingSpec(name, network.summary, network=network))
+    text = "a network weights each path: "
+    register_weighting(WeightingSpec("average", f"{text}linear on the mean of its steps", network=AverageWeighting))
+    register_weighting(WeightingSpec("cnn", f"{text}a CNN along its steps", network=CnnWeighting))
+    register_weighting(WeightingSpec("lstm", f"{text}an LSTM along its steps", network=LstmWeighting))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
-    text, make = "only the inputs of the node itself; paths have no edges", partial(_hop_profile, (1.0,), 0.5)
+    text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
     register_weighting(WeightingSpec("0 hops", text, make, search=replace(role, margin=1.0), selectable=False))
     shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
     for (name, shape), b in product(shapes.items(), (0.0, 0.5, 1.0)):
-        text, make = f"only paths of {name}, with normalization exponent b = {b:g}", partial(_hop_profile, shape, b)
+        text, make = (
+            f"only walks of exactly {name}, with normalization exponent b = {b:g}",
+            partial(_hop_profile, shape, b),
+        )
         spec = WeightingSpec(f"{name} (b={b:g})", text, make, search=role, selectable=False)
         register_weighting(replace(spec, min_hops=len(shape) - 1))
 

@@ -1,4 +1,4 @@
-"""The report: one HTML page about a trained model, with its accuracy, a map of the nodes, paths and weights."""
+"""The report: one HTML page about a trained model, with its accuracy, its embedding, paths and weights."""
 
 from cge.report.contents import write_page
 from cge.report.scored_nodes import compare_methods, scored_nodes

@@ -1,4 +1,4 @@
-"""The data of charts: the strongest paths, their weights and classes, training curves, and the map."""
+"""The data of charts: paths with the largest contributions, their relative weights, training curves, the embedding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cge.estimators.path_estimator import PathEstimator
 from cge.explain.explainer import Explainer
 from cge.models.sparse_products import unit_rows
 
-StrongPath = tuple[list[int], float, float]  # nodes, weight, contribution
-WeightedPath = tuple[list[int], float]  # nodes and weight
+StrongPath = tuple[list[int], float, float]  # nodes, relative weight, contribution
+WeightedPath = tuple[list[int], float]  # nodes and relative weight
 
 PROJECTIONS = {"pca": "the first two principal components", "umap": "UMAP"}
 _MAX_CLASSES = 60  # of a heatmap
@@ -55,7 +55,7 @@ def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
 
 
 def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:
-    """Return a histogram of |A| with logarithmic bins; weights of zero are left out."""
+    """Return a histogram of absolute relative weights with logarithmic bins; weights of zero are left out."""
     values = np.abs([weight for _, weight in weights])
     values = np.log10(values[values > 0])
     if len(values) < 2:
@@ -67,7 +67,7 @@ def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:
 
 
 def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
-    """Return the geometric mean of |A| by number of hops and of distinct nodes, with a standard error."""
+    """Return the geometric mean of absolute weights by number of hops and of distinct nodes, with a standard error."""
     nonzero = [(path, abs(weight)) for path, weight in weights if weight]
     if not nonzero:
         return []
@@ -89,7 +89,7 @@ def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
 def relevance_matrix(
     weights: Sequence[WeightedPath], predicted: Array, labels: Array
 ) -> list[list[float | None]] | None:
-    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j."""
+    """Return the geometric mean of absolute weights of paths with class i after their start, predicted as class j."""
     n_classes = labels.shape[1]
     if n_classes > _MAX_CLASSES:
         return None

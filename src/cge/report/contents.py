@@ -249,12 +249,12 @@ def _neighbors(vectors: Array) -> list[list[int]]:
 
 def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
     """Return the learned coefficients of edge weights, by size, and hop weights; empty where there are none."""
-    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
+    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hop_weights": []}
     learned = any(parameters["coefficients"].values())
     coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1])) if learned else []
     return {
         "edge_coefficients": [[_INPUT_NAMES.get(name, name), round(value, 4)] for name, value in coefficients],
-        "hop_weights": rounded(parameters["hops"]),
+        "hop_weights": rounded(parameters["hop_weights"]),
     }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from cge.errors import counted
-from cge.estimators.configs import flat_params, flat_settings
+from cge.estimators.configs import OuterConfig, flat_params, flat_settings
+from cge.estimators.encoder_fit import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
@@ -25,14 +26,15 @@ def summary_sentences(
     first = f"{f'{name}: ' if name else ''}{sizes}. {seen['train']:,} training labels, "
     first += f"{seen['validation']:,} validation labels."
     if seen["outer"]:
-        unused = ", which were not selected" if learned_weights_unused(model.fitted_) else ""
-        first += f" {seen['outer']:,} of the training labels were also used to learn path weights{unused}."
+        unused = learned_weights_unused(model.fitted_)
+        first += f" Path weights were {'also ' if unused else ''}learned, on {seen['outer']:,} training labels"
+        first += ", but not selected." if unused else "."
     if scored is None:
         return [first, "There are no labels to score the model on."]
     accuracy, low, high = (f"{100 * share:.1f}" for share in (rows[0]["accuracy"], *rows[0]["interval"]))
     metric = scored.target.metric[0].upper() + scored.target.metric[1:]
     labels = f"{len(scored.nodes):,} {scored.kind} labels"
-    score = f"{metric} on {labels}: {accuracy} % (95 % interval {low} to {high})."
+    score = f"{metric} on {labels}: {accuracy} % (95 % confidence interval {low} to {high})."
     if not scored.is_test:
         score += " These labels also selected the model, so this is slightly optimistic."
     alone = score_vectors(model, scored)
@@ -65,24 +67,26 @@ def captions(
     ensemble = classifier.count > 1
     attributed = "" if model.fitted_.exact else " For PaperCGE contributions are an attribution, not an exact sum."
     classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
-    exact = ", relative to a random walk; θ: coefficients of the edge inputs"
-    symbols = exact if model.fitted_.exact else ", from 0 to 1, the output of the network"
+    symbols = "A(p): weight of path p, the output of the network, from 0 to 1."
+    if model.fitted_.exact:
+        symbols = "Relative weight: weight A(p) of a path divided by its random-walk value (uniform weights)"
+        network = ", times the output of the network, from 0 to 1; only ratios matter."
+        symbols += "; θ: coefficients of the edge inputs." if getattr(model, "weight_parameters_", {}) else network
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     return {
         "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
-        "map-caption": f"Node vectors, normalized to unit length, in two dimensions ({projection}). Colors show labels "
-        f"or, for nodes without a label, predictions. Click a node to see its paths.{part}",
-        "explorer-caption": "The paths with the largest contributions to the score of the predicted class, positive or "
-        "negative. A path may contain self-loops. A ring marks nodes with a training label."
-        + (f" Scores are those of {classifier}." if ensemble else "")
-        + attributed,
+        "map-caption": f"Vectors (embeddings), scaled to unit length, in two dimensions ({projection}). Colors show "
+        f"labels or, for nodes without a label, predictions. Click a node to see its paths.{part}",
+        "explorer-caption": "The paths with the largest contributions to the score (logit) of the predicted class, "
+        "positive or negative. A path is a walk: nodes may repeat, and every node has a self-loop. A ring marks nodes "
+        "with a training label." + (f" Scores are those of {classifier}." if ensemble else "") + attributed,
         "confusion-caption": f"{labels} Colors are normalized by row.",
         "by-class-caption": labels,
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
         f"calibrated. Expected calibration error: {error}, on {labels}",
-        "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
-        "selected by contribution, so paths with large weights are more frequent.",
-        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} A(p): weight of path p{symbols}.",
+        "strongest-caption": "The following charts show the paths with the largest contributions of each node, not all "
+        "paths: they were selected by contribution, so paths with large weights are more frequent.",
+        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} {symbols}",
         "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
         "inserted into a vector without paths: by contribution, by weight, or in random order; mean over "
         f"{counted(n_tested, 'node')}. A faster change means that these paths matter more for the prediction. The gap "
@@ -106,17 +110,21 @@ def sign_caption(weights: Sequence[float]) -> str:
         return ""
     return (
         f"{negative:,} of these {len(weights):,} paths ({100 * negative / len(weights):.0f} %) have a negative weight, "
-        "because their hop weight is negative. The charts show |A|."
+        "because their hop weight is negative. The charts show absolute values."
     )
 
 
 def settings_rows(model: PathEstimator) -> list[list[str]]:
-    """Return the settings of a model, with what was selected where a setting was open."""
-    used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
+    """Return the settings of a model, with what was selected where a setting was open, without those not used."""
+    used = {"weighting": model.weighting_}
     used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
-    for name in ("label_propagation", "prior_correction"):
-        if hasattr(model, f"{name}_"):
-            used[name] = "yes" if getattr(model, f"{name}_") else "no"
+    unused = {"n_jobs"}  # it does not change the result
+    if model.fitted_.exact:
+        used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
+        used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)
+        used["inputs"] = resolve_inputs("auto", model.graph_, model.fitted_.target)
+        unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
+        unused |= {"walks_per_node"} if getattr(model, "weight_parameters_", {}) else set()
     rows = []
     for name, value in flat_params(model).items():
         text = str(value)
@@ -125,7 +133,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
         elif value == "auto" and used.get(name):
             text = f"{value}: {used[name]}"
         rows.append([name, text])
-    return [row for row in rows if row[0] != "n_jobs"]  # it does not change the result
+    return [row for row in rows if row[0] not in unused]
 
 
 def _default_value(model: PathEstimator, name: str) -> str:
@@ -143,8 +151,8 @@ def _default_value(model: PathEstimator, name: str) -> str:
 def weight_axis_title(model: PathEstimator) -> str:
     """Return the title of an axis of path weights."""
     if model.fitted_.exact:
-        return "weight A, relative to a random walk"
-    return "weight A, uniform" if model.weighting_ == "uniform" else "weight A of the network, from 0 to 1"
+        return "relative weight"
+    return "weight A(p) = 1" if model.weighting_ == "uniform" else "weight A(p) of the network, from 0 to 1"
 
 
 def fit_call(model: PathEstimator) -> str:

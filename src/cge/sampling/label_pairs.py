@@ -40,7 +40,7 @@ def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str 
     """
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "iub":
-        raise InputError(f"labels must be whole numbers, (n,) or (n, classes), found {labels.shape} of {labels.dtype}")
+        raise InputError(f"labels must be integers, (n,) or (n, classes), found {labels.shape} of {labels.dtype}")
     count = checked_integer("count", count, 0)
     if labels.ndim == 1:
         nodes = np.flatnonzero(labels >= 0)

@@ -154,7 +154,7 @@ class PathTable:
 
 
 def _check_lengths(window: int, shortest: int) -> tuple[int, int]:
-    legal = "a whole number of nodes, at least 1", f"a whole number from 1 to {window}, the window"
+    legal = "an integer of nodes, at least 1", f"an integer from 1 to {window}, the window"
     for name, value, most, expected in (("window", window, np.inf, legal[0]), ("shortest", shortest, window, legal[1])):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
             raise InputError(parameter=name, expected=expected, found=value)

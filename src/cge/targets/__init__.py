@@ -20,7 +20,7 @@ from cge.targets.target import Target
 __all__ = ["MultiLabel", "Regression", "SingleLabel", "Target", "Task", "encode_target", "restore_target"]
 
 TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
-TASKS = ("classification", "regression")
+TASKS = {"classification": "of nodes, single-label or multilabel", "regression": "a number for each node"}
 
 
 def encode_target(graph: Graph, y: Any, name: str, task: str = "classification") -> tuple[Array, Target]:

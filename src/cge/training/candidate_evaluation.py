@@ -31,7 +31,8 @@ class SearchResult:
     """A candidate of the search with its validation accuracy and its gain over the candidate it was compared with.
 
     `stage` is the stage of the search, see `cge.training.candidates`. `accuracy_gain`, `log_loss_gain` (positive where
-    the log loss is lower) and their standard errors (`…_se`) are None for a candidate that others were compared with.
+    the log loss is lower), their standard errors (`…_se`) and `compared_with`, the name of the other candidate, are
+    None for a candidate that others were compared with.
     """
 
     stage: str
@@ -43,6 +44,7 @@ class SearchResult:
     accuracy_gain_se: float | None
     log_loss_gain: float | None
     log_loss_gain_se: float | None
+    compared_with: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +77,17 @@ def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
     return CandidateScore(target.score(scores, labels), node_scores, node_losses)
 
 
-def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0, extra_labels: int = 0) -> bool:
+def is_better(
+    candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0, min_extra_correct: int = 0
+) -> bool:
     """Return whether a candidate is better than chance explains.
 
-    Its accuracy is higher by more than `margin` standard errors of the paired difference and by `extra_labels`, which
-    matter where candidates differ on few labels, or it is not lower and the log loss is lower by twice the margin.
+    Its accuracy is higher by more than `margin` standard errors of the paired difference plus `min_extra_correct`
+    labels, which matter where candidates differ on few labels, or it is not lower and the log loss is lower by more
+    than twice as many standard errors.
     """
     gain, error = candidate.accuracy_gain(incumbent)
-    if gain > margin * error + extra_labels / max(len(incumbent.correct), 1):
+    if gain > margin * error + min_extra_correct / max(len(incumbent.correct), 1):
         return True
     loss_gain, error = candidate.log_loss_gain(incumbent)
     return gain >= 0 and loss_gain > 2 * margin * error

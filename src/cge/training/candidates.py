@@ -1,15 +1,17 @@
 """The candidates of the model search and the memory of a fit, which `cge fit --dry-run` prints.
 
 Candidates are derived from the registries of weightings and classifiers, the settings and the size of the problem,
-before anything is trained; their conditions on earlier results are evaluated just before each. The stages:
+before anything is trained; their conditions on earlier results are evaluated just before each. The *reference* is the
+weighting with which the search begins: that of the settings or, with "auto", `degree` (`0 hops` for inputs="walks").
+The stages, in the order in which they are printed:
 
-1. *initial weighting*: which closed form a learned weighting starts from;
+1. *start of learning*: which closed form a learned weighting starts from; with "auto" just before it is learned;
 2. *label propagation*: whether propagated training labels are added to the class scores;
-3. *classifier*: which classifiers suit the first weighting;
-4. *weighting*: which weighting replaces the first one, the simpler ones first, as far as the work budget allows;
-5. *final classifier*: which classifiers suit the selected weighting, where it is another one;
-6. *baseline*: uniform weights, for comparison, where they were not evaluated before;
-7. *training*: the selected model, which is trained until it stops.
+3. *classifier*: which classifiers suit the reference;
+4. *weighting*: which weighting replaces the reference, the simpler ones first, as far as the work budget allows;
+5. *final classifier*: which classifiers suit the selected weighting, where it is not the reference;
+6. *uniform weights*: for comparison, where they were not evaluated before;
+7. *final training*: the selected model, which is trained until it stops.
 
 Without validation labels, or where settings leave nothing open, only the last stage remains. There is no estimate of
 seconds: which candidates win and when patience ends decides how long a fit takes.
@@ -24,7 +26,7 @@ from cge.models.weightings import WEIGHTINGS, WeightingSpec, is_hop_profile
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
-SELECTED = "selected"  # what earlier stages selected
+SELECTED = "as selected"  # by earlier stages
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
@@ -48,12 +50,12 @@ class SearchProblem:
 class SearchState:
     """What the search has selected so far, for the conditions of candidates."""
 
-    first: str
+    reference: str
     label_propagation: bool
-    labels_gain: float = 0.0  # accuracy that label propagation gains with the default classifier, if significant
+    propagation_gain: float = 0.0  # accuracy that label propagation gains with the default classifier, if significant
     best_classifier: str = ""
     classifiers: tuple[str, ...] = ()
-    base: str = ""  # the best weighting of the stage "base"
+    simple: str = ""  # the better of the simple weightings, degree and uniform
     closed_form: str = ""  # the best closed form
     weighting: str = ""
     evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
@@ -72,7 +74,7 @@ class Candidate:
     """A model that the search trains for some epochs and compares, if all `conditions` hold at its turn.
 
     `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It must be better by
-    `margin` standard errors, if that is not None. `work` is the number of multiplications at most.
+    `margin` standard errors; with None both accuracy and log loss must be better. `work` is in multiplications.
     """
 
     stage: str
@@ -95,18 +97,18 @@ class Candidate:
         return {name: getattr(self, name) for name in names} | {"condition": condition}
 
 
-_LABELS_SELECTED = Condition("with label propagation", lambda state: state.label_propagation)
-_LABELS_NOT_SELECTED = Condition("without label propagation", lambda state: not state.label_propagation)
-_LABELS_HELP = Condition(
+_WITH_PROPAGATION = Condition("if label propagation is selected", lambda state: state.label_propagation)
+_WITHOUT_PROPAGATION = Condition("if label propagation is not selected", lambda state: not state.label_propagation)
+_SMALL_GAIN = Condition(
     f"if label propagation gains at most {100 * MAX_GAIN:.0f} percentage points",
-    lambda state: 0 < state.labels_gain <= MAX_GAIN,
+    lambda state: 0 < state.propagation_gain <= MAX_GAIN,
 )
 _MLP_ONLY = Condition(
     f"if {DEFAULT_CLASSIFIER} is selected without label propagation",
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
 _USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
-_CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.first)
+_CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.reference)
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
 _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
 
@@ -115,19 +117,18 @@ def _best_is(classifier: str) -> Condition:
     return Condition(f"if {classifier} is best", lambda state: state.best_classifier == classifier)
 
 
-def _base_is(name: str) -> Condition:
-    return Condition(
-        f"if {name} is the best of degree and uniform", lambda state: state.base == name or is_hop_profile(state.base)
-    )
+def _simple_is(name: str) -> Condition:
+    text = f"if {name} is the better of degree and uniform"
+    return Condition(text, lambda state: state.simple == name or is_hop_profile(state.simple))
 
 
-def first_weighting(settings: EncoderSettings, inputs: str) -> str:
-    """Return the weighting of the settings, or with "auto" the one that others are compared with."""
+def reference_name(settings: EncoderSettings, inputs: str) -> str:
+    """Return the name of the reference: the weighting of the settings, or with "auto" a closed form."""
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
         return settings.weighting
-    return "0 hops" if inputs == "walks" else "degree"  # vectors of walks already describe the neighborhood
+    return "0 hops" if inputs == "walks" else "degree"  # DeepWalk vectors already describe the neighborhood
 
 
 def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:
@@ -138,34 +139,36 @@ def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[C
 class _Listing:
     def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
         self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
-        self.first = first_weighting(settings, problem.inputs)
+        self.reference = reference_name(settings, problem.inputs)
         required = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
         self.selecting = problem.n_validation >= MIN_VALIDATION
         affordable = problem.n_train * problem.size.transitions < _LABEL_WORK
         optional = settings.label_propagation == "auto" and not required
         self.labels_open = optional and self.selecting and affordable
-        self.labels = "yes" if settings.label_propagation == "yes" or required else "no"
+        self.labels = "yes" if settings.label_propagation is True or required else "no"
         self.classifiers_open = settings.classifier == "auto" and self.selecting
         self.weighting_open = settings.weighting == "auto" and self.selecting
         self.selected_labels = SELECTED if self.labels_open else self.labels
 
     def candidates(self) -> Iterator[Candidate]:
         if self.selecting:
-            learned = self.first not in WEIGHTINGS or WEIGHTINGS[self.first].kind != "closed form"
+            learned = self.reference not in WEIGHTINGS or WEIGHTINGS[self.reference].kind != "closed form"
             if learned:
-                yield from self._initial_weightings(self.labels)
+                yield from self._starts(self.labels)
             if self.labels_open:
                 yield from self._label_propagation()
             if self.classifiers_open:
-                yield from self._classifiers("classifier", self.first)
+                yield from self._classifiers("classifier", self.reference)
             if self.weighting_open:
                 yield from self._weightings()
                 if self.classifiers_open:
                     yield from self._classifiers("final classifier", SELECTED, _CHANGED)
-            if (learned or self.weighting_open) and self.first != "uniform":
-                yield self._candidate("baseline", "uniform", self._classifier(), self.selected_labels, _NOT_UNIFORM)
-        weighting = SELECTED if self.weighting_open else self.first
-        yield self._candidate("training", weighting, self._classifier(), self.selected_labels)
+            if (learned or self.weighting_open) and self.reference != "uniform":
+                yield self._candidate(
+                    "uniform weights", "uniform", self._classifier(), self.selected_labels, _NOT_UNIFORM
+                )
+        weighting = SELECTED if self.weighting_open else self.reference
+        yield self._candidate("final training", weighting, self._classifier(), self.selected_labels)
 
     def _candidate(self, stage: str, weighting: str, classifier: str, labels: str, *conditions: Condition) -> Candidate:
         affordable = [name for name in CLASSIFIERS if self.work.affordable(name)]
@@ -182,23 +185,23 @@ class _Listing:
         specs = [spec for spec in WEIGHTINGS.values() if spec.applies(self.settings.hops, self.problem.features)]
         return [spec for stage in stages for spec in specs if spec.search is not None and spec.search.stage == stage]
 
-    def _initial_weightings(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
-        specs = sorted(self._specs("base", "closed form"), key=lambda spec: spec.name != "degree")
+    def _starts(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
+        specs = sorted(self._specs("simple", "closed form"), key=lambda spec: spec.name != "degree")
         for spec in specs:
-            base = (_base_is(spec.name),) if conditions and spec in self._specs("base") else ()
-            yield self._candidate("initial weighting", spec.name, DEFAULT_CLASSIFIER, labels, *base, *conditions)
+            simple = (_simple_is(spec.name),) if conditions and spec in self._specs("simple") else ()
+            yield self._candidate("start of learning", spec.name, DEFAULT_CLASSIFIER, labels, *simple, *conditions)
 
     def _label_propagation(self) -> Iterator[Candidate]:
         for labels in ("yes", "no"):
-            yield self._candidate("label propagation", self.first, DEFAULT_CLASSIFIER, labels)
+            yield self._candidate("label propagation", self.reference, DEFAULT_CLASSIFIER, labels)
         if not self.classifiers_open:
             return
         for name, spec in CLASSIFIERS.items():
             if spec.search and spec.alternative_to_label_propagation and self.work.affordable(name):
-                yield self._candidate("label propagation", self.first, name, "no", _LABELS_HELP)
+                yield self._candidate("label propagation", self.reference, name, "no", _SMALL_GAIN)
         for name, spec in CLASSIFIERS.items():
             if spec.search and spec.requires_label_propagation:
-                yield self._candidate("label propagation", self.first, name, "yes", _LABELS_HELP)
+                yield self._candidate("label propagation", self.reference, name, "yes", _SMALL_GAIN)
 
     def _classifiers(self, stage: str, weighting: str, *conditions: Condition) -> Iterator[Candidate]:
         labels = self.selected_labels
@@ -209,25 +212,25 @@ class _Listing:
                 continue
             propagation: tuple[Condition, ...] = ()
             if self.labels_open and spec.requires_label_propagation:
-                propagation = (_LABELS_SELECTED,)
+                propagation = (_WITH_PROPAGATION,)
             elif self.labels_open and spec.alternative_to_label_propagation:
-                propagation = (_LABELS_NOT_SELECTED,)
+                propagation = (_WITHOUT_PROPAGATION,)
             yield self._candidate(stage, weighting, name, labels, *propagation, *conditions)
         for name, spec in CLASSIFIERS.items():
             if spec.search and spec.refines is not None:
                 yield self._candidate(stage, weighting, name, labels, _best_is(spec.refines), *conditions)
 
     def _weightings(self) -> Iterator[Candidate]:
-        """Yield the weightings that may replace the first one."""
-        base = self._specs("base")
-        base_open = self.first in {spec.name for spec in base}
-        for spec in self._specs("base", "closed form", "hop profile"):
-            if spec.name != self.first:
+        """Yield the weightings that may replace the reference."""
+        simple = self._specs("simple")
+        simple_open = self.reference in {spec.name for spec in simple}
+        for spec in self._specs("simple", "closed form", "hop profile"):
+            if spec.name != self.reference:
                 classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
-                yield from self._weighting(spec, classifier, needs_margin=not base_open or spec not in base)
+                yield from self._weighting(spec, classifier, needs_margin=not simple_open or spec not in simple)
         learning = self.work.learning(self.problem.n_folds)
         if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
-            yield from self._initial_weightings(self.selected_labels, _NO_HOP_PROFILE)
+            yield from self._starts(self.selected_labels, _NO_HOP_PROFILE)
             for spec in self._specs("learned"):
                 conditions = () if spec.train_hops else (_USES_EDGES,)
                 for candidate in self._weighting(spec, self._classifier(), *conditions):
@@ -246,7 +249,7 @@ class _Listing:
 def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, entries: int, columns: int) -> float:
     """Return about how many bytes a fit of the path encoder needs; `entries` and `columns` are those of the inputs.
 
-    The trainings of the first weighting and those of a candidate that is compared with it are alive at once.
+    The trainings of the reference and those of a candidate that is compared with it are alive at once.
     """
     settings, size, name = work.settings, work.size, candidates[-1].weighting
     first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}

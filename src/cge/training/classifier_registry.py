@@ -34,9 +34,9 @@ class ClassifierSpec:
     Parameters
     ----------
     name, description : str
-        The description completes the sentence "the classifier `name` …".
+        As they are shown in help texts: `'name': description`.
     make : callable
-        Takes the data of a graph, the size of vectors and the number of classes; returns an untrained `PathClassifier`.
+        Takes the data of a graph, the dimension of vectors and the number of classes; returns a `PathClassifier`.
     settings : ClassifierSettings
         The default training settings.
     row_norm : {"l1", "l2"}
@@ -86,7 +86,7 @@ def register_classifier(spec: ClassifierSpec) -> ClassifierSpec:
     >>> import cge
     >>> from cge.training.classifier_training import ClassifierSettings
     >>> settings = ClassifierSettings(n_augmentations=2, drop_node=0.3)
-    >>> spec = cge.ClassifierSpec("two-views", "has a consistency loss between two augmentations", settings=settings)
+    >>> spec = cge.ClassifierSpec("two-views", "an MLP with a consistency loss", settings=settings)
     >>> cge.register_classifier(spec).requires_label_propagation
     False
     >>> del CLASSIFIERS["two-views"]
@@ -121,17 +121,17 @@ _LINEAR: dict[str, Any] = {"make": _sparse, "evaluate_after": 200, "linear": Tru
 _OTHER: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagation": True}
 
 for _spec in (
-    ClassifierSpec("mlp", "is trained with cross-entropy only", settings=_MLP),
-    ClassifierSpec("consistency", "has a consistency loss on unlabeled nodes (GRAND)", row_norm="l1", **_OTHER),
+    ClassifierSpec("mlp", "an MLP, trained on labeled nodes only", settings=_MLP),
+    ClassifierSpec("consistency", "an MLP, with a consistency loss on all nodes", row_norm="l1", **_OTHER),
     ClassifierSpec(
         "sparse",
-        "is linear, with a group-lasso penalty that selects features, and a consistency loss",
+        "linear, with a group lasso that removes uninformative features, and a consistency loss",
         settings=_SPARSE,
         **(_LINEAR | _OTHER),
     ),
     ClassifierSpec(
-        "sparse-light", "is 'sparse' with a lower consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
+        "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
     ),
-    ClassifierSpec("distilled", "is trained on the propagated labels as soft targets", settings=_DISTILLED),
+    ClassifierSpec("distilled", "an MLP, also trained on propagated labels as soft targets", settings=_DISTILLED),
 ):
     register_classifier(_spec)

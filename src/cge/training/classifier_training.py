@@ -25,7 +25,7 @@ from torch import Tensor
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import PathClassifier, TwoLayerNetwork
-from cge.models.propagation import Propagation, propagate_to
+from cge.models.propagation import Propagation, propagate_rows
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
 from cge.randomness import generator
 from cge.targets import Task
@@ -151,7 +151,7 @@ class ClassifierTrainer(EpochTrainer):
             projected.append(full if mask is None else full * mask)
         parts: Sequence[Tensor] = projected
         if self.propagated_inputs is None:
-            propagated = propagate_to(self.propagation, torch.cat(projected, dim=1), nodes)
+            propagated = propagate_rows(self.propagation, torch.cat(projected, dim=1), nodes)
             parts = torch.split(propagated, projected[0].shape[1], dim=1)
         masks = [dropout_mask((len(nodes), part.shape[1]), settings.dropout, random) for part in parts]
         offset = self.classifier.offset
@@ -163,7 +163,7 @@ class ClassifierTrainer(EpochTrainer):
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
         """Return the class scores of some nodes without dropout."""
         if self.propagated_inputs is None:
-            propagated = propagate_to(self.propagation, classifier.project(self.inputs), nodes)
+            propagated = propagate_rows(self.propagation, classifier.project(self.inputs), nodes)
         else:
             propagated = classifier.project(self.propagated_inputs[nodes])
         return self._add_labels(classifier, classifier.scores(propagated + classifier.offset()), nodes)

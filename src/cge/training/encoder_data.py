@@ -24,7 +24,7 @@ from cge.models.edge_weighting import (
     mean_edge_weight,
 )
 from cge.models.path_networks import PathWeighting
-from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
+from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_step_vectors, sample_prefixes
 from cge.models.propagation import (
     Propagation,
     TransitionMatrix,
@@ -78,7 +78,7 @@ class EncoderData:
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
-        self._token_vectors: dict[int, Tensor] = {}
+        self._step_vectors: dict[int, Tensor] = {}
         self.closed_walks: dict[str, tuple[Array, Array]] = {}
 
     @cached_property
@@ -177,45 +177,45 @@ class EncoderData:
         """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
         key = (name, walks, seed)
         if key not in self._prefixes:
-            transitions, length = self.transitions, len(weighting.hops)
+            transitions, length = self.transitions, len(weighting.hop_weights)
             with torch.no_grad():
-                raw_weights = weighting.raw_weights(self.edge_inputs).numpy()
-            walk_graph = Graph.from_scipy(transitions.matrix(raw_weights), directed=True, self_loops=True)
+                edge_strengths = weighting.edge_strengths(self.edge_inputs).numpy()
+            walk_graph = Graph.from_scipy(transitions.matrix(edge_strengths), directed=True, self_loops=True)
             walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=("prefixes",))
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
-            strength = np.bincount(transitions.rows, raw_weights, minlength=transitions.num_nodes)
-            discount = strength ** -weighting.normalization.item()
+            degree = np.bincount(transitions.rows, edge_strengths, minlength=transitions.num_nodes)
+            discount = degree ** -weighting.normalization.item()
             self._prefixes[key] = replace(prefixes, count=prefixes.count * discount[prefixes.end])
         return self._prefixes[key]
 
-    def token_vectors(self, seed: int) -> Tensor:
-        """Return the vectors that a network reads along a path, `(m + n, q)`: of transitions, then of start nodes."""
-        if seed not in self._token_vectors:
+    def step_vectors(self, seed: int) -> Tensor:
+        """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of starts."""
+        if seed not in self._step_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
             degrees = (self if self.training_data is None else self.training_data).graph.degrees
             edges = (self.graph, self.transitions, self.edge_inputs)
-            self._token_vectors[seed] = make_token_vectors(*edges, inputs, seed, degrees)
-        return self._token_vectors[seed]
+            self._step_vectors[seed] = make_step_vectors(*edges, inputs, seed, degrees)
+        return self._step_vectors[seed]
 
 
 @dataclass(frozen=True, eq=False)
 class NamedWeighting:
-    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of a `base` weighting.
+    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, a closed form.
 
-    A network weighs `sampled` paths, (walks per node, seed), which walks of the base weighting find.
+    A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`.
     """
 
     name: str
     module: EdgeWeighting | PathWeighting
     sampled: tuple[int, int] = (0, 0)
-    base: NamedWeighting | None = None
+    start: NamedWeighting | None = None
 
     @property
     def edge_weighting(self) -> EdgeWeighting:
-        """The weights of edges and hops: its own, or those of the base."""
+        """The edge weighting: its own, or that of `start`."""
         if isinstance(self.module, EdgeWeighting):
             return self.module
-        return self.base.edge_weighting  # type: ignore[union-attr]
+        return self.start.edge_weighting  # type: ignore[union-attr]
 
     def propagation(self, data: EncoderData) -> Propagation:
         """Return the weighted sum over the paths of a graph, with constant weights."""
@@ -225,12 +225,12 @@ class NamedWeighting:
 
     def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
         """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
-        if not isinstance(self.module, PathWeighting) or self.base is None:
+        if not isinstance(self.module, PathWeighting) or self.start is None:
             raise TypeError("only networks use sampled paths")
-        prefixes = data.prefixes(self.base.name, self.base.edge_weighting, *self.sampled)
+        prefixes = data.prefixes(self.start.name, self.start.edge_weighting, *self.sampled)
         if starts is not None:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
-        return PrefixPropagation(prefixes, data.token_vectors(self.sampled[1]), self.module, data.transitions)
+        return PrefixPropagation(prefixes, data.step_vectors(self.sampled[1]), self.module, data.transitions)
 
     def propagate_labels(
         self, data: EncoderData, nodes: Array, matrix: Array, target: Target, rows: Array | None = None
@@ -240,19 +240,19 @@ class NamedWeighting:
         Only `rows` need the scores that leave their own label out; by default all do.
         """
         weighting, transitions, symmetric = self.edge_weighting, data.transitions, None
-        edge_inputs, hops = data.edge_inputs_of(weighting), [1.0] * (LABEL_PROPAGATION_HOPS + 1)
+        edge_inputs, hop_weights = data.edge_inputs_of(weighting), [1.0] * (LABEL_PROPAGATION_HOPS + 1)
         if data.graph.directed:
-            values = EdgePropagation(transitions, edge_inputs, weighting).values().numpy()
+            weights = EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy()
         else:
             with torch.no_grad():
-                raw_weights = weighting.raw_weights(edge_inputs).double().numpy()
-            values, symmetric = symmetric_weights(transitions, raw_weights, weighting.normalization.item())
+                edge_strengths = weighting.edge_strengths(edge_inputs).double().numpy()
+            weights, symmetric = symmetric_weights(transitions, edge_strengths, weighting.normalization.item())
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
         if closed_walks is None and rows is None:
-            closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
+            closed_walks = closed_walk_weights(transitions, weights, hop_weights, nodes, symmetric)
             data.closed_walks[self.name] = nodes, closed_walks
-        sums = label_propagation(transitions, values, hops, nodes, matrix, rows, symmetric, closed_walks)
+        sums = label_propagation(transitions, weights, hop_weights, nodes, matrix, rows, symmetric, closed_walks)
         return target.label_scores(*sums)
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
@@ -269,18 +269,18 @@ class NamedWeighting:
         wanted = np.where(present, nodes[:, :-1] * transitions.num_nodes + nodes[:, 1:], keys[0])
         entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
         weighting, weights = self.edge_weighting, np.zeros(len(paths))
-        valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
+        valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hop_weights)) & (length > 0)
         uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
         with torch.no_grad():
-            edge_weights = [each.edge_weights(transitions, data.edge_inputs) for each in (weighting, uniform)]
-            hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
+            edge_weights = [each.normalized_weights(transitions, data.edge_inputs) for each in (weighting, uniform)]
+            relative_hops = weighting.normalized_hop_weights().double().numpy() * len(weighting.hop_weights)
         values, walk = (np.add.reduceat(each.double().numpy(), first) for each in edge_weights)
         ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
-        weights[valid] = hops[length[valid] - 1] * ratios.prod(axis=1)
+        weights[valid] = relative_hops[length[valid] - 1] * ratios.prod(axis=1)
         if isinstance(self.module, PathWeighting) and valid.any():
             starts = len(transitions) + nodes[valid, :1]
             tokens = np.concatenate([starts, np.where(present, first[entries], -1)[valid]], axis=1)
-            vectors = data.token_vectors(self.sampled[1])
+            vectors = data.step_vectors(self.sampled[1])
             with torch.no_grad():
                 factors = self.module(vectors, torch.from_numpy(tokens), torch.from_numpy(length[valid]))
             weights[valid] *= factors.double().numpy()

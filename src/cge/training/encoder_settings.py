@@ -27,7 +27,7 @@ class EncoderSettings:
 
     weighting: str | Callable[[int], PathWeighting]
     classifier: str
-    label_propagation: str
+    label_propagation: bool | str
     dim: int
     hops: int
     n_augmentations: int | None

@@ -47,11 +47,11 @@ class OuterSettings:
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training; `learned` means clearly below the loss of class priors."""
+    """The outer loss before and after training; `beats_chance` where it is clearly below the loss of class priors."""
 
     before: float
     after: float
-    learned: bool
+    beats_chance: bool
 
 
 class OuterProblem:
@@ -89,7 +89,7 @@ class OuterProblem:
     def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
         """Minimize the outer loss over the weights, which get their mean over the last third of the noisy steps.
 
-        Where nothing is learned, the weights are set back to their initial values.
+        Where it does not beat chance, the weights are set back to their initial values.
         """
         warmup, steps = self.settings.warmup_steps, self.settings.steps
         initial = [parameter.detach().clone() for parameter in self.weights]
@@ -102,11 +102,11 @@ class OuterProblem:
                 on_step(step)
         before, after = np.mean(losses[max(warmup - 10, 0) : warmup]), np.mean(losses[warmup + steps - count :])
         prior_loss = self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
-        learned = bool(after < _MAX_LOSS_RATIO * prior_loss)
+        beats_chance = bool(after < _MAX_LOSS_RATIO * prior_loss)
         with torch.no_grad():
             for parameter, total, start in zip(self.weights, totals, initial, strict=True):
-                parameter.copy_(total / count if learned else start)
-        return OuterResult(float(before), float(after), learned)
+                parameter.copy_(total / count if beats_chance else start)
+        return OuterResult(float(before), float(after), beats_chance)
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
         """Return a classifier's scores of the held-out nodes `held`; `own` are those it is trained on."""

@@ -1,10 +1,16 @@
 """The model search: which path weighting, classifiers and label propagation to use, decided on the validation labels.
 
+Three words have one meaning each here. The *reference* is the weighting with which the search begins, the *incumbent*
+the best one so far, and the *start* the closed form from which a weighting is learned. In a *closed form*, such as
+`degree`, nothing is learned. `cge.training.candidates` lists the stages; their rules are:
+
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
-  standard errors; where it gains at most 20 percentage points, it also has to beat classifiers with a consistency loss.
-- Of the classifiers the best is used, averaged with another one of a different kind that is not significantly worse.
-- The better of degree normalization and uniform weights is the base weighting. Closed forms and then learned weightings
-  replace it where they are better by their margin. For another weighting the classifiers are compared again.
+  standard errors. Where it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must
+  also be more accurate than the classifiers with a consistency loss, which do not use it.
+- The most accurate classifier is used, averaged with the most accurate one of another family that is not worse.
+- The reference `degree` is replaced by `uniform` where that has both a higher accuracy and a lower log loss. Closed
+  forms, then learned weightings replace the incumbent if they are better by their margin; then, classifiers are
+  compared again.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore, SearchResult, is_better
-from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, first_weighting, list_candidates
+from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, list_candidates, reference_name
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
@@ -59,11 +65,11 @@ class ModelSearch:
         counts = len(task.train), len(task.validation), len(task.folds)
         problem = SearchProblem(evaluator.work.size, *counts, data.graph.features is not None, inputs)
         self.candidates = list_candidates(problem, settings)
-        training = self.candidates[-1]
+        final_candidate = self.candidates[-1]
         self.state = SearchState(
-            first=first_weighting(settings, inputs),
-            label_propagation=training.label_propagation == "yes",
-            classifiers=(DEFAULT_CLASSIFIER if training.classifier == SELECTED else training.classifier,),
+            reference=reference_name(settings, inputs),
+            label_propagation=final_candidate.label_propagation == "yes",
+            classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )
         self.results: list[SearchResult] = []
         self.notices: list[Message] = []
@@ -71,7 +77,7 @@ class ModelSearch:
     def run(self) -> Selection:
         """Return the selected model; without validation labels nothing is compared."""
         state = self.state
-        weighting = self._first_weighting()
+        weighting = self._reference()
         state.label_propagation = self._select_label_propagation(weighting)
         state.classifiers = self.select_classifiers("classifier", weighting)
         if any(candidate.stage == "weighting" for candidate in self.candidates):
@@ -90,22 +96,22 @@ class ModelSearch:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
-        """Return whether label propagation helps the default classifier, and more than its alternatives do."""
+        """Return whether label propagation helps the default classifier and beats the alternatives without it."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
-        with_labels, without = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
+        with_propagation, without_propagation = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
         for candidate in self._active_candidates("label propagation"):
             key = candidate.classifier, candidate.label_propagation == "yes"
             scores[key] = self.evaluator.evaluate(weighting, *key)
-            if key == without:
-                name = (weighting.name, *with_labels)
-                self._record("label propagation", name, scores[with_labels], scores[without])
-                gain, error = scores[with_labels].accuracy_gain(scores[without])
-                self.state.labels_gain = gain if gain > 2 * error else 0.0
+            if key == without_propagation:
+                name = (weighting.name, *with_propagation)
+                self._record("label propagation", name, scores[with_propagation], scores[without_propagation])
+                gain, error = scores[with_propagation].accuracy_gain(scores[without_propagation])
+                self.state.propagation_gain = gain if gain > 2 * error else 0.0
         if not scores:
             return self.state.label_propagation
         best = max(score.accuracy for (_, label_propagation), score in scores.items() if label_propagation)
-        alternatives = [score.accuracy for key, score in scores.items() if not key[1] and key != without]
-        return self.state.labels_gain > 0 and best > max(alternatives, default=0.0)
+        alternatives = [score.accuracy for key, score in scores.items() if not key[1] and key != without_propagation]
+        return self.state.propagation_gain > 0 and best > max(alternatives, default=0.0)
 
     def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
         """Return the best classifier for a weighting, and a second one to average with."""
@@ -128,11 +134,11 @@ class ModelSearch:
         others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
         return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
 
-    def _first_weighting(self) -> NamedWeighting:
-        """Return the weighting that the settings name, or with "auto" the one that others are compared with."""
+    def _reference(self) -> NamedWeighting:
+        """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
         if not is_learned(self.evaluator.settings.weighting):
-            return self._closed_form(self.state.first)
-        start = self.initial_weighting()
+            return self._closed_form(self.state.reference)
+        start = self.start_of_learning()
         for name, spec in WEIGHTINGS.items():
             if spec.closed_form is not None:
                 self.evaluator.release(name)
@@ -141,16 +147,16 @@ class ModelSearch:
     def _closed_form(self, name: str) -> NamedWeighting:
         return NamedWeighting(name, closed_form(name, self.data.edge_scale.names, self.evaluator.settings.hops))
 
-    def initial_weighting(self) -> NamedWeighting:
-        """Return the closed form from which learning starts: the best with the default classifier."""
-        names = [candidate.weighting for candidate in self._active_candidates("initial weighting")] or ["degree"]
+    def start_of_learning(self) -> NamedWeighting:
+        """Return the closed form from which learning starts: the most accurate with the default classifier."""
+        names = [candidate.weighting for candidate in self._active_candidates("start of learning")] or ["degree"]
         if len(names) == 1:
             return self._closed_form(names[0])
         scores = {name: self._evaluate(self._closed_form(name), DEFAULT_CLASSIFIER) for name in names}
         return self._closed_form(max(scores, key=lambda name: scores[name].accuracy))
 
     def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
-        """Return a weighting learned on folds of the training labels: of edges, from a start, or of a network."""
+        """Learn edge weights, from those of `start`, or a path network, on held-out folds of the training labels."""
         data, seed = self.data, self.evaluator.settings.seed
         settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
@@ -160,15 +166,15 @@ class ModelSearch:
             propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
             with seeded(seed, "network"):
-                network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
+                network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
             network.init_uniform()
             sampled = (self.evaluator.settings.walks_per_node, seed)
-            learned = NamedWeighting(self.state.first if spec is None else spec.name, network, sampled, start)
+            learned = NamedWeighting(self.state.reference if spec is None else spec.name, network, sampled, start)
             propagation = learned.trainable(data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
         outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
-        if not outcome.learned and self.evaluator.settings.weighting != "auto":
+        if not outcome.beats_chance and self.evaluator.settings.weighting != "auto":
             problem = (
                 "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
@@ -177,12 +183,12 @@ class ModelSearch:
         return learned
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
-        """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
+        """Return the incumbent after all candidates, each of which replaces it if it is better by its margin."""
         state, best_closed_form = self.state, incumbent
         learning = self.evaluator.work.learning(len(self.task.folds))
         work_reserved: float | None = None  # for learning, while hop profiles are evaluated
-        state.base = state.closed_form = state.weighting = incumbent.name
-        best_score = self._best_score(incumbent, state.classifiers)
+        state.simple = state.closed_form = state.weighting = incumbent.name
+        incumbent_score = self._best_score(incumbent, state.classifiers)
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
             classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
@@ -197,22 +203,22 @@ class ModelSearch:
                 continue
             if spec.closed_form is None:
                 self.evaluator.budget -= extra_work
-                start = best_closed_form if is_hop_profile(best_closed_form.name) else self.initial_weighting()
+                start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
                 weighting = self.learn(spec.name, start)
             else:
                 weighting = self._closed_form(spec.name)
-            score, loser = self._best_score(weighting, classifiers, best_score), weighting
-            if candidate.margin is None:  # equally simple: accuracy and log loss must both improve
-                better = score.accuracy > best_score.accuracy and score.log_loss_gain(best_score)[0] > 0
+            score, loser = self._best_score(weighting, classifiers, incumbent_score), weighting
+            if candidate.margin is None:  # degree and uniform: accuracy and log loss must both improve
+                better = score.accuracy > incumbent_score.accuracy and score.log_loss_gain(incumbent_score)[0] > 0
             else:
-                better = is_better(score, best_score, candidate.margin, extra_labels=1)
+                better = is_better(score, incumbent_score, candidate.margin, min_extra_correct=1)
             if better:
-                loser, incumbent, best_score = incumbent, weighting, score
+                loser, incumbent, incumbent_score = incumbent, weighting, score
                 state.weighting = incumbent.name
                 if spec.closed_form is not None:
                     best_closed_form, state.closed_form = incumbent, incumbent.name
                 if candidate.margin is None:
-                    state.base = incumbent.name
+                    state.simple = incumbent.name
             self.evaluator.release(loser.name)
         return incumbent
 
@@ -224,37 +230,39 @@ class ModelSearch:
     def _best_score(
         self, weighting: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None
     ) -> CandidateScore:
-        """Return the score of a weighting with the classifier that suits it best."""
+        """Return the score of a weighting with the most accurate of some classifiers."""
         scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
         best = max(scores, key=lambda classifier: scores[classifier].accuracy)
         self._record("weighting", (weighting.name, best, self.state.label_propagation), scores[best], incumbent)
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights, None for these and for a closed form of the settings."""
+        """Return the gain in accuracy over uniform weights after the short training of the search; None without one."""
         state, scores = self.state, self.evaluator.scores
-        baseline = [candidate for candidate in self.candidates if candidate.stage == "baseline"]
-        if not baseline or weighting.name == "uniform":
+        uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
+        if not uniform_candidates or weighting.name == "uniform":
             return None
-        state.evaluated = {name for name, _, with_labels in scores if with_labels == state.label_propagation}
-        if baseline[0].is_active(state):
+        state.evaluated = {key[0] for key in scores if key[2] == state.label_propagation}
+        if uniform_candidates[0].is_active(state):
             self._evaluate(self._closed_form("uniform"), state.classifiers[0])
         uniform = [key for key in scores if (key[0], key[2]) == ("uniform", state.label_propagation)]
         best_uniform = max(uniform, key=lambda key: scores[key].accuracy)
         score = self._evaluate(weighting, state.classifiers[0])
         if all(result.weighting != "uniform" for result in self.results):
             selected = weighting.name, state.classifiers[0], state.label_propagation
-            self._record("baseline", best_uniform, scores[best_uniform])
-            self._record("baseline", selected, score, scores[best_uniform])
+            self._record("uniform weights", best_uniform, scores[best_uniform])
+            self._record("uniform weights", selected, score, scores[best_uniform])
         return score.accuracy_gain(scores[best_uniform])
 
     def _record(
-        self, stage: str, key: tuple[str, str, bool], score: CandidateScore, incumbent: CandidateScore | None = None
+        self, stage: str, key: tuple[str, str, bool], score: CandidateScore, other: CandidateScore | None = None
     ) -> None:
-        """Add a candidate to the results; without an incumbent only if it is not listed yet."""
-        gains: tuple[float | None, ...] = (None,) * 4
-        if incumbent is not None:
-            gains = *score.accuracy_gain(incumbent), *score.log_loss_gain(incumbent)
+        """Add a candidate to the results, with its gains over another one; without that only if not listed yet."""
+        gains: tuple[Any, ...] = (None,) * 5
+        if other is not None:
+            *names, with_propagation = next(key for key, value in self.evaluator.scores.items() if value is other)
+            compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
+            gains = *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
             return
         self.results.append(SearchResult(stage, *key, score.accuracy, *gains))

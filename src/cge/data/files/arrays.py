@@ -149,7 +149,7 @@ def _sparse(path: Path, archive: zipfile.ZipFile) -> sp.csr_array:
 def _from_coordinates(data: Array, row: Array, column: Array, rows: int, columns: int) -> sp.csr_array:
     for what, indices, size in (("rows", row, rows), ("columns", column, columns)):
         if indices.shape != data.shape or indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise ValueError(f"{what} must be whole numbers, one for each value")
+            raise ValueError(f"{what} must be integers, one for each value")
         if len(indices) and not 0 <= indices.min() <= indices.max() < size:
             raise ValueError(f"{what} must be from 0 to {size - 1:,}")
     return sp.csr_array(sp.coo_array((data, (row, column)), shape=(rows, columns)))
@@ -167,7 +167,7 @@ def checked_csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, in
     if any(part.ndim != 1 for part in (data, indices, indptr)) or len(data) != len(indices):
         raise ValueError("values and columns must be flat and equally long")
     if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
-        raise ValueError("columns and row pointers must be whole numbers")
+        raise ValueError("columns and row pointers must be integers")
     if len(indptr) != shape[0] + 1:
         raise ValueError(f"there must be {shape[0] + 1:,} row pointers, found {len(indptr):,}")
     if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):

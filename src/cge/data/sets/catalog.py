@@ -36,7 +36,7 @@ class DatasetInfo:
         Whether the source has edge directions (`load_dataset(name, directed=True)`) and edge types
         (`load_dataset(name, edge_types=False)` merges them).
     location : str
-        Where the files are: "bundled", "CGE_DATA_DIR", "cache" or "missing".
+        Where the files are: "bundled", "CGE_DATA_DIR", "cache" or "not downloaded".
     """
 
     name: str
@@ -52,7 +52,7 @@ class DatasetInfo:
     contents: str = ""
     has_directions: bool = False
     has_edge_types: bool = False
-    location: str = "missing"
+    location: str = "not downloaded"
 
     @property
     def downloadable(self) -> bool:
@@ -93,7 +93,7 @@ def _location(info: DatasetInfo) -> str:
     if not info.files:
         return "bundled"
     location = location_of(info.files)
-    return location_of(info.raw_files) if location == "missing" and info.raw_files else location
+    return location_of(info.raw_files) if location == "not downloaded" and info.raw_files else location
 
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid"

@@ -70,11 +70,11 @@ def cache_dir() -> Path:
 
 
 def location_of(files: Sequence[DataFile]) -> str:
-    """Return where all of these files are: "CGE_DATA_DIR", "cache" or "missing"."""
+    """Return where all of these files are: "CGE_DATA_DIR", "cache" or "not downloaded"."""
     folder = data_dir()
     if folder is not None and not _missing(folder, files):
         return "CGE_DATA_DIR"
-    return "missing" if _missing(cache_dir(), files) else "cache"
+    return "not downloaded" if _missing(cache_dir(), files) else "cache"
 
 
 def fetch_files(

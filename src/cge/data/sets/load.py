@@ -70,7 +70,7 @@ def load_dataset(
         raise InputError(f"the edges of {info.name!r} have no types; leave out edge_types={edge_types!r}")
     if not info.files:
         return load_cora()
-    data_files = info.raw_files if info.raw_files and location_of(info.files) == "missing" else info.files
+    data_files = info.raw_files if info.raw_files and location_of(info.files) == "not downloaded" else info.files
     root = fetch_files(info.name, data_files, contents=info.contents, download=download, trust=trust)
     first = root / data_files[0].path
     folder = first.parent
@@ -114,7 +114,7 @@ def load_cora() -> Dataset:
         tuple(parts["class_names"].tolist()),
         Split(parts["train"], parts["validation"], parts["test"]),
         node_titles=parts["paper_ids"].astype(str).astype(object),
-        notes="bundled; nodes, classes and split in the order of Planetoid; titles are paper ids",
+        notes="bundled; node order, class order and split as in Planetoid; titles are paper ids",
         citation="A. McCallum, K. Nigam, J. Rennie, K. Seymore: Automating the construction of internet portals with "
         "machine learning. Information Retrieval 3, 2000; split of Z. Yang, W. Cohen, R. Salakhutdinov: Revisiting "
         "semi-supervised learning with graph embeddings. ICML 2016",

@@ -170,7 +170,7 @@ def _adjacency(path: Path, trust: bool) -> tuple[Array, int]:
         nodes = np.fromiter(table.keys(), np.int64, len(table))
         neighbors = np.fromiter(chain.from_iterable(table.values()), np.int64, int(lengths.sum()))
     except (TypeError, ValueError, OverflowError):
-        raise FileFormatError(path, "must contain whole numbers as nodes and neighbors") from None
+        raise FileFormatError(path, "must contain integers as nodes and neighbors") from None
     for values in (nodes, neighbors):
         wrong = values[(values < 0) | (values >= len(table))]
         if len(wrong):
