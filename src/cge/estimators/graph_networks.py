@@ -79,8 +79,12 @@ class GCN(_Network):
 
     append: str | None = param(
         None,
-        "appends class probabilities of another model to the features",
-        choices={"cge": "of `CGE`", "cge-t": "of the paper's CGE-T", "cge-i": "of the paper's CGE-I"},
+        "further features",
+        choices={
+            "cge": "the class probabilities of `CGE`",
+            "cge-t": "those of the paper's CGE-T",
+            "cge-i": "those of the paper's CGE-I",
+        },
         optional=True,
     )
 
