@@ -74,14 +74,22 @@ def run(cell: Cell) -> dict[str, Any]:
     start = time.process_time()
     models, test = _fit(cell.seed)
     scores = models.score_vectors(test)
-    return {
+    row: dict[str, Any] = {
         "scores": scores,
         "test": float(np.mean([scores[name][name] for name in TASKS])),
-        "weighting": {name: model.weighting_ for name, model in models.models.items()},
+        "weighting": " and ".join(model.weighting_ for model in models.models.values()),
         "labels": {name: model.labels_seen_ for name, model in models.models.items()},
         "n_test": {name: len(labels) for name, labels in test.items()},
         "seconds": round(time.process_time() - start, 1),
     }
+    if cell.seed == 0:  # the maps of the report
+        data, tasks = _tasks()
+        row["maps"] = {
+            name: project(model.embedding_, "pca", 0).round(3).tolist() for name, model in models.models.items()
+        }
+        row["classes"] = {"venue": list(data.class_names), "decade": ["1990s", "2000s", "2010s"]}
+        row["class_of_node"] = {name: labels.tolist() for name, labels in tasks.items()}
+    return row
 
 
 def write_report(folder: Path) -> dict[str, Any]:
@@ -101,9 +109,10 @@ def write_report(folder: Path) -> dict[str, Any]:
         gains[name] = vars(paired_t_test(own, others))
         p = "" if gains[name]["p"] is None else f" (paired t-test, p = {gains[name]['p']:.2g})"
         lines += ["", f"Own vectors on {name}: {100 * gains[name]['gain']:+.1f} percentage points{p}."]
-    if runs:
+    first = next((row for row in results.values() if "maps" in row), None)
+    if first is not None:
         lines += ["", "![Maps of the vectors of both tasks](tasks.svg)"]
-        _draw_maps(folder / "tasks.svg")
+        _draw_maps(first, folder / "tasks.svg")
     write_text(folder / "tasks.md", "\n".join([*lines, ""]))
     tables = {"cells": len(results), "scores": means, "gains": gains}
     write_text(folder / "tasks.json", json.dumps(tables, indent=1) + "\n")
@@ -115,22 +124,18 @@ def _percent(interval: dict[str, Any]) -> str:
     return f"{100 * interval['mean']:.1f}{sd} ({interval['runs']})"
 
 
-def _draw_maps(file: Path) -> None:
-    """Draw the vectors of seed 0 of both tasks in two dimensions, colored by the labels of each task."""
+def _draw_maps(row: dict[str, Any], file: Path) -> None:
+    """Draw the vectors of both tasks in two dimensions, colored by the labels of each task."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    models, _ = _fit(0)
-    data, tasks = _tasks()
-    names = {"venue": data.class_names, "decade": ("1990s", "2000s", "2010s")}
     with rc_context({"svg.hashsalt": "tasks", "svg.fonttype": "none"}):
         figure = Figure(figsize=(9, 8), layout="constrained")
-        panels = figure.subplots(2, 2)
-        for row, (source, model) in zip(panels, models.models.items(), strict=True):
-            places = project(model.embedding_, "pca", 0)
-            for axes, (name, labels) in zip(row, tasks.items(), strict=True):
-                for code, label in enumerate(names[name]):
-                    axes.scatter(*places[labels == code].T, s=3, label=label, rasterized=True)
+        for axes_row, (source, places) in zip(figure.subplots(2, 2), row["maps"].items(), strict=True):
+            positions = np.array(places)
+            for axes, (name, codes) in zip(axes_row, row["class_of_node"].items(), strict=True):
+                for code, label in enumerate(row["classes"][name]):
+                    axes.plot(*positions[np.array(codes) == code].T, ".", markersize=2, label=label)
                 axes.set(title=f"vectors for {source}, colored by {name}", xticks=[], yticks=[])
                 axes.legend(fontsize=7, markerscale=3)
         write_files({file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})})
