@@ -84,9 +84,8 @@ def run(cell: Cell) -> dict[str, Any]:
     }
     if cell.seed == 0:  # the maps of the report
         data, tasks = _tasks()
-        row["maps"] = {
-            name: project(model.embedding_, "pca", 0).round(3).tolist() for name, model in models.models.items()
-        }
+        vectors = {name: model.embedding_ for name, model in models.models.items()}
+        row["maps"] = {name: project(each, "pca", 0).round(3).tolist() for name, each in vectors.items()}
         row["classes"] = {"venue": list(data.class_names), "decade": ["1990s", "2000s", "2010s"]}
         row["class_of_node"] = {name: labels.tolist() for name, labels in tasks.items()}
     return row
