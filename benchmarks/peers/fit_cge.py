@@ -21,7 +21,7 @@ _PARTS: list[tuple[Any, str, str]] = [
     (InnerTraining, "train_head", "head"),
     (PathWeightLearner, "update_weights", "path weights"),
     (PathWeightLearner, "batch_weights", "path weights"),
-    (PathWeightLearner, "train", "outer problem"),
+    (PathWeightLearner, "step", "outer problem"),
     (Trainer, "_validate", "validation"),
     (Trainer, "_path_loss", "validation"),
 ]

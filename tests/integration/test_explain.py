@@ -148,7 +148,7 @@ def test_json_is_the_complete_explanation(folder: Path, capsys: pytest.CaptureFi
     model = cge.load(folder)
     result = explain_json(capsys, str(folder), "--node", "eve", "--top", "4", "--hop", "1")
     assert result == {"folder": str(folder), **json.loads(json.dumps(model.explain("eve", top=4, hop=1).to_dict()))}
-    assert {path["length"] for path in result["paths"]} == {2}
+    assert {path["hops"] for path in result["paths"]} == {1}
     pair = explain_json(capsys, str(folder), "--node", "eve", "--to", "fay")
     assert pair["endpoint"] == "fay"
     assert {path["path"][-1] for path in pair["paths"]} == {"fay"}
@@ -179,8 +179,8 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     for row, path in zip(rows, expected, strict=True):
         assert row["path"] == "'" + " → ".join(path.path)
         assert row["edge_types"] == " → ".join(path.types)
-        assert int(row["length"]) == path.length
-        assert int(row["diversity"]) == path.diversity
+        assert int(row["hops"]) == path.hops
+        assert int(row["distinct_nodes"]) == path.distinct_nodes
         assert float(row["contribution"]) == pytest.approx(path.contribution)
         assert float(row["contribution to plain"]) == pytest.approx(path.contributions[1])  # a number may be negative
         for name, cell in row.items():

@@ -158,7 +158,7 @@ def test_the_paper_is_measured_from_start_to_report(tmp_path, monkeypatch, capsy
     for owner, names in (
         (Trainer, ("__init__", "_validate", "_path_loss")),
         (InnerTraining, ("train_paths", "train_head")),
-        (PathWeightLearner, ("update_weights", "batch_weights", "train")),
+        (PathWeightLearner, ("update_weights", "batch_weights", "step")),
     ):
         for name in names:  # the script replaces them: restore them afterwards
             monkeypatch.setattr(owner, name, getattr(owner, name))
