@@ -104,9 +104,8 @@ def _score(probabilities: Array, labels: TaskLabels, nodes: Array, data: Dataset
 
 def _corrected(probabilities: Array, labels: TaskLabels) -> Array:
     """Return probabilities with the class frequencies of the validation labels instead of the training labels."""
-    counts = labels.matrix(labels.train).sum(axis=0)
-    shift, _ = class_prior_ratio(labels.codes[labels.validation], counts)
-    return np.asarray(probabilities * np.exp(shift))
+    counts = (labels.matrix(nodes).sum(axis=0) for nodes in (labels.validation, labels.train))
+    return np.asarray(probabilities * np.exp(class_prior_ratio(*counts)))
 
 
 def neighbor_agreement(vectors: Array, labels: Array, nodes: Array, seed: int) -> float:
