@@ -39,8 +39,8 @@ def accuracy() -> str:
     seeds = {re.search(r"\((\d+)\)", cell)[1] for cell in cells.values()}  # type: ignore[index]
     values = ", ".join(f"{graph.upper()} {cell.split(' (')[0]} %" for graph, cell in cells.items())
     return (
-        "With default settings except `prior_correction=False` (so validation labels select the model and calibrate its "
-        "probabilities, but do not shift its class scores), and the 500 public "
+        "With default settings except `prior_correction=False` (so validation labels select the model and calibrate "
+        "its probabilities, but do not shift its class scores), and the 500 public "
         f"validation labels of the\nPlanetoid split (20 training labels per class), test accuracy is {values} (mean ± "
         "standard\ndeviation over "
         f"{' or '.join(sorted(seeds))} seeds; [results/weights.md](results/weights.md), row `auto`). "
