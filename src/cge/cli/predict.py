@@ -62,12 +62,12 @@ def predict(
 
     if out is not None:
         output_file(out, TABLES, inputs=update.paths)
-    words = None if nodes is None else _split_ids(nodes)
+    given_ids = None if nodes is None else _split_ids(nodes)
     model = load_model(folder, n_jobs)
     problem = "which has vectors but makes no predictions"
     require(model, "predict_proba", folder, problem, "train a classifier with 'cge fit'")
     new, notes = update.read(model)
-    ids = None if words is None else ids_of(model, words)
+    ids = None if given_ids is None else ids_of(model, given_ids)
     predictions, prediction_notes = predict_nodes(model, ids, new)
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:
@@ -90,14 +90,14 @@ def _split_ids(given: str) -> list[str]:
     ['a', 'New York, NY']
     """
     try:
-        words = next(csv.reader([given], skipinitialspace=True, strict=True), [])
+        ids = next(csv.reader([given], skipinitialspace=True, strict=True), [])
     except csv.Error:
         problem = f"--nodes {format_value(given)} has a quote that does not close"
         raise InputError(problem, hint='write " as "" inside') from None
-    words = [word.strip() for word in words]
-    if not words or not all(words):
+    ids = [each.strip() for each in ids]
+    if not ids or not all(ids):
         raise InputError(f"--nodes must be ids separated by commas, found {format_value(given)}")
-    return list(dict.fromkeys(words))
+    return list(dict.fromkeys(ids))
 
 
 def _evidence(predictions: Predictions) -> list[str]:
