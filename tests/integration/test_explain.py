@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "ends at", "training labels", "edge types", "hops", "weight"]
+COLUMNS = ["path", "ends at", "training labels", "edge types", "hops", "relative weight"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -118,7 +118,7 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     ("columns", "left_out"),
     [
         (120, []),
-        (80, ["edge types", "hops"]),
+        (80, ["training labels", "edge types", "hops"]),
         (50, ["ends at", "training labels", "edge types", "hops"]),
     ],
 )

@@ -189,7 +189,7 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
         "training labels",
         "edge types",
         "hops",
-        "weight",
+        "relative weight",
         f"contribution to {explanation.predicted}",
     ]
     assert lines[0].split() == " ".join(explanation.table()).split()
@@ -291,7 +291,7 @@ def test_unconnected_nodes_contribute_nothing() -> None:
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
-    head = "path  ends at  training labels  hops  weight  contribution to 0"
+    head = "path  ends at  training labels  hops  relative weight  contribution to 0"
     assert str(explanation).splitlines() == [head, explanation.table_footer()]
 
 

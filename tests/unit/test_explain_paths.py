@@ -198,15 +198,15 @@ def test_the_search_does_not_depend_on_threads_and_stops_at_its_limit() -> None:
     paths, random = some_paths(9), np.random.default_rng(2)
     edges, nodes = (paths.transitions.indptr, paths.indices, paths.values), np.arange(5)
     gradients = random.normal(size=(5, 3))
-    problem: tuple[Any, ...] = (*edges, HOPS, np.tile(nodes, 20), INPUTS, np.tile(gradients, (20, 1)), 3)
+    problem: tuple[Any, ...] = (*edges, np.array(HOPS), np.tile(nodes, 20), INPUTS, np.tile(gradients, (20, 1)), 3)
     serial, parallel = best_paths(*problem, n_jobs=1), best_paths(*problem, n_jobs=3)
     assert rows_of(serial, paths) == rows_of(parallel, paths)
     assert len(serial) == 300
-    assert len(best_paths(*edges, [0.0, 0.0], nodes, INPUTS, gradients, 6)) == 0
-    assert len(best_paths(*edges, HOPS, nodes[:0], INPUTS, gradients[:0], 6)) == 0
-    assert len(best_paths(*edges, HOPS, nodes[:0], INPUTS, gradients[:0], 6, together=True)) == 0
-    assert len(best_paths(*edges, HOPS, nodes, 0 * INPUTS, gradients, 6)) == 0
-    few = best_paths(*edges, HOPS, nodes, INPUTS, gradients, 50, together=True, max_prefixes=30)
+    assert len(best_paths(*edges, np.zeros(2), nodes, INPUTS, gradients, 6)) == 0
+    assert len(best_paths(*edges, np.array(HOPS), nodes[:0], INPUTS, gradients[:0], 6)) == 0
+    assert len(best_paths(*edges, np.array(HOPS), nodes[:0], INPUTS, gradients[:0], 6, together=True)) == 0
+    assert len(best_paths(*edges, np.array(HOPS), nodes, 0 * INPUTS, gradients, 6)) == 0
+    few = best_paths(*edges, np.array(HOPS), nodes, INPUTS, gradients, 50, together=True, max_prefixes=30)
     assert 0 < len(few) < 50  # the search stopped at 30 prefixes
 
 

@@ -58,12 +58,13 @@ def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.4, *agresti_min(2, 2, 0, 1)), rel=1e-6)
     assert (gain.low, gain.high) == pytest.approx((-0.150629, 0.722058), abs=1e-5)  # 2/7 ± 1.96 · √(3 − 4/7) / 7
     assert str(gain) == (
-        "40.0 points more accurate than uniform weights on 5 labels (95 % interval −15.1 to +72.2, not significant)"
+        "40.0 percentage points more accurate than uniform weights on 5 labels "
+        "(95 % confidence interval −15.1 to +72.2, not significant)"
     )
-    assert "40.0 points less accurate than uniform weights" in str(Gain.between(baseline, correct))
+    assert "40.0 percentage points less accurate than uniform weights" in str(Gain.between(baseline, correct))
     significant = Gain(0.02, 0.01, 0.03, 9)
     assert str(significant) == (
-        "2.0 points more accurate than uniform weights on 9 labels (95 % interval +1.0 to +3.0)"
+        "2.0 percentage points more accurate than uniform weights on 9 labels (95 % confidence interval +1.0 to +3.0)"
     )
     assert Gain.between(correct[:1], baseline[:1]) is None
     assert Gain.from_mean(0.0, float("inf"), 1) is None
@@ -96,7 +97,7 @@ def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
     )
     assert "gain" not in Gain(0.0, -0.01, 0.01, 9, selected=True, early=True).caveat
     first, second, *_ = WeightingComparison(gain=both, **EDGES_AND_HOPS).sentences()
-    assert first.startswith("Weighting: edges+hops, 2.0 points more accurate than uniform weights")
+    assert first.startswith("Weighting: edges+hops, 2.0 percentage points more accurate than uniform weights")
     assert second == both.caveat
 
 
@@ -150,7 +151,7 @@ def test_a_model_with_uniform_weights_is_trained_on_request(multilabel: bool, pa
     assert comparison.gain is not None
     assert comparison.gain.n_labels == len(validation.nodes)
     assert comparison.sentences()[0] == f"Weighting: average, {comparison.gain.describe('validation')}."
-    assert f" on {len(validation.nodes)} validation labels (95 % interval" in comparison.sentences()[0]
+    assert f" on {len(validation.nodes)} validation labels (95 % confidence interval" in comparison.sentences()[0]
 
 
 def test_a_comparison_needs_validation_labels_and_weights() -> None:

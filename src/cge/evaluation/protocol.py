@@ -174,7 +174,7 @@ def expand_classes(probabilities: Array, classes: Array, count: int) -> Array:
 def summarize(
     dataset: str, method: str, settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return mean, standard deviation and 95 % interval of each metric over runs, for a JSON file."""
+    """Return mean, standard deviation and 95 % confidence interval of each metric over runs, for a JSON file."""
     summary: dict[str, Any] = {"dataset": dataset, "method": method, "settings": dict(settings)}
     for name in rows[0]["metrics"]:
         values = [float(row["metrics"][name]) for row in rows]

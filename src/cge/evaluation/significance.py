@@ -17,7 +17,7 @@ _DRAWS = 1000  # bootstrap samples of nodes
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean over runs, standard deviation (n − 1) and 95 % interval (Student's t); None for a single run."""
+    """Mean over runs, standard deviation (n − 1) and 95 % confidence interval (Student's t); None for a single run."""
 
     mean: float
     sd: float | None
@@ -36,7 +36,7 @@ class PairedTest:
 
 
 def wilson_interval(correct: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of an accuracy: `correct` of `n` test nodes."""
+    """Return Wilson's 95 % confidence interval of an accuracy: `correct` of `n` test nodes."""
     if not 0 <= correct <= n or n < 1:
         raise InputError(f"an accuracy needs 0 to n correct of n ≥ 1, found {correct} of {n}")
     z = float(stats.norm.ppf(0.975))
@@ -59,7 +59,7 @@ def f1_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, floa
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return mean, standard deviation and 95 % interval of runs."""
+    """Return mean, standard deviation and 95 % confidence interval of runs."""
     if not len(values):
         raise InputError("a mean needs at least one run")
     array = np.asarray(values, float)

@@ -239,7 +239,7 @@ class Explanation(Sequence[PathContribution]):
                 "training labels": [joined(path.labels) for path in self.paths],
                 "edge types": [joined(path.types) for path in self.paths],
                 "hops": [str(path.hops) for path in self.paths],
-                "weight": [f"{path.weight:.3g}" for path in self.paths],
+                self._weight_title: [f"{path.weight:.3g}" for path in self.paths],
                 contribution: [signed(path.contribution) for path in self.paths],
             }
             return {title: cells for title, cells in columns.items() if title != "edge types" or self.by_edge_type}
@@ -268,8 +268,12 @@ class Explanation(Sequence[PathContribution]):
 
     def table_footer(self) -> str:
         """Return what the columns of the table of paths mean."""
-        weight = "relative to a random walk (uniform weights = 1)" if self.exact else "the output of the network"
-        return f"· = no training label; weight is {weight}"
+        meaning = "path weight divided by that under uniform weights" if self.exact else "output of the network, 0 to 1"
+        return f"· = no training label; {self._weight_title}: {meaning}"
+
+    @property
+    def _weight_title(self) -> str:
+        return "relative weight" if self.exact else "weight"
 
     def describe_coverage(self) -> str:
         """Return what part of the contributions the listed paths are; "" where this is not known."""

@@ -68,7 +68,7 @@ def best_paths(
     indptr: Array,
     indices: Array,
     values: Array,
-    hops: Sequence[float],
+    hop_weights: Array,
     starts: Array,
     inputs: Array,
     gradients: Array,
@@ -83,14 +83,14 @@ def best_paths(
     """Return the paths of the highest values, descending: `top` from each node, node after node, or from all together.
 
     `indptr (n+1,)`, `indices (m,)` and `values (m,)` are the edges from each node, where they lead, and s ≥ 0 of each;
-    `hops (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its coefficient times
+    `hop_weights (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its coefficient times
     ⟨inputs_v, gradients_i⟩, of `inputs (n, d)` and `gradients (q, d)`; paths of value zero are left out. With
     `positive`, only positive values count; otherwise their size does. Unless `closed`, paths that end where they start
     do not count. At most `max_prefixes` are stored.
     """
-    hop_weights, nothing = np.array(hops, np.float64), np.empty(0, np.int64)
+    nothing = np.empty(0, np.int64)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
-    empty = PathSet(nothing, np.empty((0, len(hops) - 1), np.int64), nothing, np.empty(0))
+    empty = PathSet(nothing, np.empty((0, len(hop_weights) - 1), np.int64), nothing, np.empty(0))
     best = [empty] * max(len(groups), 1)
     same = inputs.shape[1] == 1 and not (positive or together)
     if same:  # gradients are numbers: they do not change the order of a start's paths, nor which bounds are highest
@@ -126,7 +126,7 @@ def _search(
     indptr: Array,
     indices: Array,
     values: Array,
-    hops: Array,
+    hop_weights: Array,
     starts: Array,
     inputs: Array,
     gradients: Array,
@@ -143,9 +143,9 @@ def _search(
     products = [0.0 for _ in range(0)]
     queue = [(0.0, 0) for _ in range(0)]
     for row in range(len(starts)):
-        for hop in range(len(hops)):
-            value = _value_ahead(ahead, int(hops[hop] < 0), hop, starts[row], inputs, gradients, row, positive)
-            bound = abs(hops[hop]) * value
+        for hop in range(len(hop_weights)):
+            value = _value_ahead(ahead, int(hop_weights[hop] < 0), hop, starts[row], inputs, gradients, row, positive)
+            bound = abs(hop_weights[hop]) * value
             if bound > 0 and (closed or hop > 0):
                 heappush(queue, (-bound, len(prefixes)))
                 prefixes.append((-1, -1, int(starts[row]), row, hop, hop))
@@ -160,11 +160,11 @@ def _search(
         elif len(prefixes) < max_prefixes:
             for edge in range(indptr[at], indptr[at + 1]):
                 product = products[prefix] * values[edge]
-                node, side = indices[edge], int(hops[hop] < 0)
+                node, side = indices[edge], int(hop_weights[hop] < 0)
                 if missing == 1 and node == starts[row] and not closed:
                     continue
                 value = _value_ahead(ahead, side, missing - 1, node, inputs, gradients, row, positive)
-                bound = abs(hops[hop]) * product * value
+                bound = abs(hop_weights[hop]) * product * value
                 if bound > 0 and (len(best) < top or bound > best[0]):
                     if missing == 1 and len(best) < top:
                         heappush(best, bound)
@@ -174,11 +174,11 @@ def _search(
                     prefixes.append((prefix, edge, int(node), row, hop, missing - 1))
                     products.append(product)
     start, length = np.empty(len(done), np.int64), np.empty(len(done), np.int64)
-    edges, coefficient = np.full((len(done), len(hops) - 1), -1), np.empty(len(done))
+    edges, coefficient = np.full((len(done), len(hop_weights) - 1), -1), np.empty(len(done))
     for place in range(len(done)):
         prefix = done[place]
         _, _, _, row, hop, _ = prefixes[prefix]
-        start[place], length[place], coefficient[place] = starts[row], hop + 1, hops[hop] * products[prefix]
+        start[place], length[place], coefficient[place] = starts[row], hop + 1, hop_weights[hop] * products[prefix]
         for position in range(hop - 1, -1, -1):
             prefix, edges[place, position] = prefixes[prefix][:2]
     return start, edges, length, coefficient
@@ -199,16 +199,18 @@ def _value_ahead(
 
 
 @kernel
-def _bounds_ahead(indptr: Array, indices: Array, values: Array, hops: Array, starts: Array, bounds: Array) -> Array:
+def _bounds_ahead(
+    indptr: Array, indices: Array, values: Array, hop_weights: Array, starts: Array, bounds: Array
+) -> Array:
     """Return V_0 … V_K, `(2, K+1, n)`, where h is positive and where it is negative, of the nodes on paths."""
     nodes = bounds.shape[1]
-    ahead = np.zeros((2, len(hops), nodes))
-    distance = _distances(indptr, indices, starts, nodes, len(hops) - 1)
+    ahead = np.zeros((2, len(hop_weights), nodes))
+    distance = _distances(indptr, indices, starts, nodes, len(hop_weights) - 1)
     for side in range(2):
         ahead[side, 0] = bounds[side]
         last = 0
-        for hop in range(len(hops)):
-            if hops[hop] < 0 if side else hops[hop] > 0:
+        for hop in range(len(hop_weights)):
+            if hop_weights[hop] < 0 if side else hop_weights[hop] > 0:
                 last = hop
         for hop in range(1, last + 1):
             for node in range(nodes):

@@ -107,7 +107,7 @@ class PathSource(ABC):
 class AllPaths(PathSource):
     """All paths from every node, with coefficients h_k Π s over their edges.
 
-    `values (m,)` are s of each edge, `hops (K+1,)` is h. Weights are relative to `walk (m,)`, the transition
+    `values (m,)` are s of each edge, `hop_weights (K+1,)` are h. Weights are relative to `walk (m,)`, the transition
     probabilities of a random walk. With `closed_walks (n,)`, the sum over the paths that return to a node, these paths
     are left out.
     """
@@ -118,14 +118,14 @@ class AllPaths(PathSource):
         self,
         transitions: TransitionMatrix,
         values: Array,
-        hops: Sequence[float],
+        hop_weights: Sequence[float],
         walk: Array,
         types: EdgeTypes | None = None,
         closed_walks: Array | None = None,
     ) -> None:
         self.closed_walks = closed_walks
-        self.transitions, self.values, self.hops = transitions, values.astype(np.float64), len(hops) - 1
-        self.hop_weights = [float(weight) for weight in hops]
+        self.transitions, self.values, self.hops = transitions, values.astype(np.float64), len(hop_weights) - 1
+        self.hop_weights = [float(weight) for weight in hop_weights]
         self.types, self._walk = types, walk
         self.indices, self.num_nodes = transitions.indices, transitions.num_nodes
         self._matrix = transitions.matrix(self.values)
@@ -164,8 +164,8 @@ class AllPaths(PathSource):
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
     ) -> PathSet:
         """Return the paths with the largest contributions; the search stops after some millions of prefixes."""
-        hops = [weight if hop is None or k == hop else 0.0 for k, weight in enumerate(self.hop_weights)]
-        problem = self.transitions.indptr, self.indices, self.values, hops, nodes, inputs, gradients, top
+        hop_weights = np.array([h if hop in (None, k) else 0.0 for k, h in enumerate(self.hop_weights)])
+        problem = self.transitions.indptr, self.indices, self.values, hop_weights, nodes, inputs, gradients, top
         closed, n_jobs = self.closed_walks is None, self.transitions.n_jobs
         return best_paths(*problem, positive=positive, together=positive, closed=closed, n_jobs=n_jobs)
 
@@ -183,8 +183,8 @@ class AllPaths(PathSource):
     def weights(self, paths: PathSet) -> Array:
         """Return relative path weights."""
         ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0)
-        hops = np.array(self.hop_weights) / np.abs(self.hop_weights).mean()
-        return np.asarray(hops[paths.length - 1] * ratios.prod(axis=1))
+        relative = np.array(self.hop_weights) / np.abs(self.hop_weights).mean()
+        return np.asarray(relative[paths.length - 1] * ratios.prod(axis=1))
 
 
 def _rows(power: Array, nodes: Array, inputs: Array) -> Array:

@@ -23,7 +23,7 @@ _COLLAPSED = 0.02  # effective fraction of the paths, and mean weight where weig
 
 @dataclass(frozen=True)
 class Gain:
-    """The accuracy of a model above that of uniform weights on `n_labels` labels, with its 95 % interval.
+    """The accuracy of a model above that of uniform weights on `n_labels` labels, with its 95 % confidence interval.
 
     The interval is that of Agresti and Min (2005, https://doi.org/10.1002/sim.1781) for proportions of the same nodes:
     a half is added to each of the four counts of nodes that both, one, the other or neither predicts correctly, so it
@@ -63,10 +63,10 @@ class Gain:
     def describe(self, kind: str = "") -> str:
         """Return the gain in words; `kind` is the kind of labels, such as "validation"."""
         side = "more accurate than" if self.mean > 0 else "less accurate than" if self.mean < 0 else "as accurate as"
-        points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} points "
+        points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} percentage points "
         significant = self.mean == 0 or self.low > 0 or self.high < 0
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
-        interval = f"95 % interval {low} to {high}{'' if significant else ', not significant'}"
+        interval = f"95 % confidence interval {low} to {high}{'' if significant else ', not significant'}"
         labels = f"{kind} labels" if kind else "labels"
         return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
 

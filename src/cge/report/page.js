@@ -167,7 +167,7 @@
     const sum = row.reduce((total, count) => total + count, 0) || 1;
     return row.map((count) => count / sum);
   });
-  grid("confusion", "confusion-section", normalized, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted", "label"]);
+  grid("confusion", "confusion-section", normalized, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted class", "true class"]);
   const byClass = data.by_class && data.classes.map((name, place) => ({ name, ...data.by_class[place] })).reverse();
   if (byClass) element("by-class").style.height = Math.max(300, 90 + 18 * many) + "px";
   draw("by-class", byClass ? [{
@@ -191,7 +191,7 @@
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
   })) : null, { title: { text: "Path weight by number of hops and of distinct nodes" }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "|relative weight|, geometric mean" }, type: "log" } });
-  grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted", "on the path"]);
+  grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted class", "class on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
   const margin = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis

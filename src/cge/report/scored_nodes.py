@@ -47,7 +47,7 @@ class ScoredNodes:
         return node_f1(self.target.indicators(probabilities), self.labels)
 
     def row(self, method: str, probabilities: Array) -> dict[str, Any]:
-        """Return the accuracy of a method (micro-F1 in a multilabel task), with its 95 % interval."""
+        """Return the accuracy of a method (micro-F1 in a multilabel task), with its 95 % confidence interval."""
         predicted, true = self.target.indicators(probabilities), self.labels > 0
         hits = int((predicted & true).sum())
         multilabel = self.target.multilabel

@@ -72,7 +72,7 @@ def captions(
     classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
     symbols = "A(p): weight of path p, the output of the network, from 0 to 1."
     if model.fitted_.exact:
-        symbols = "Relative weight: weight A(p) of a path divided by its random-walk value (uniform weights)"
+        symbols = "Relative weight: path weight A(p) divided by that under uniform weights"
         network = ", times the output of the network, from 0 to 1; only ratios matter."
         symbols += "; θ: coefficients of the edge inputs." if getattr(model, "weight_parameters_", {}) else network
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
