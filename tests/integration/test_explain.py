@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "ends at", "training labels", "edge types", "hops", "relative weight"]
+COLUMNS = ["path", "propagated", "training labels", "edge types", "hops", "relative weight"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -91,18 +91,18 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[index]:+.4f}"
     assert parts["constant"] == f"{expected.constant[index]:+.4f}"
-    assert parts["paths to training labels"] == f"{expected.label_propagation[index]:+.4f}"
-    assert parts["paths to inputs, 1 edge"] == f"{expected.by_hop[1, index]:+.4f}"
-    assert parts["of the paths, edge type x"] == f"{expected.by_edge_type['x'][index]:+.4f}"
+    assert parts["training labels, all paths"] == f"{expected.label_propagation[index]:+.4f}"
+    assert parts["inputs, paths of 1 hop"] == f"{expected.by_hop[1, index]:+.4f}"
+    assert parts["of which over edges of type x"] == f"{expected.by_edge_type['x'][index]:+.4f}"
     assert expected.describe_coverage() in lines
-    # First the nodes at the ends of paths, and what the others add up to; then paths.
-    ends = next(place for place, line in enumerate(lines) if line.startswith("end node "))
-    assert re.split(" {2,}", lines[ends])[:5] == ["end node", "training label", "paths", "from inputs", "from label"]
-    for row, line in zip(expected.by_end_node, lines[ends + 1 :], strict=False):
+    # First the endpoints of paths, and what the others add up to; then paths.
+    ends = next(place for place, line in enumerate(lines) if line.startswith("endpoint "))
+    assert re.split(" {2,}", lines[ends])[:5] == ["endpoint", "training label", "paths", "from inputs", "from label"]
+    for row, line in zip(expected.by_endpoint, lines[ends + 1 :], strict=False):
         assert line.startswith(row.name)
         assert line.endswith(f"{row.contribution:+.4f}")
-    assert lines[ends + 4].startswith(f"({expected.by_end_node.size - 3} other")
-    assert lines[ends + 4].endswith(signed(expected.by_end_node.rest))
+    assert lines[ends + 4].startswith(f"({expected.by_endpoint.size - 3} other")
+    assert lines[ends + 4].endswith(signed(expected.by_endpoint.rest))
     head = next(place for place, line in enumerate(lines) if line.startswith("path "))
     assert re.split(" {2,}", lines[head]) == [*COLUMNS, f"contribution to {expected.predicted}"]
     assert lines[head + 3].startswith(" → ".join(expected[2].path))
@@ -119,7 +119,7 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (120, []),
         (80, ["training labels", "edge types", "hops"]),
-        (50, ["ends at", "training labels", "edge types", "hops"]),
+        (50, ["propagated", "training labels", "edge types", "hops"]),
     ],
 )
 def test_a_narrow_terminal_shows_fewer_columns(
@@ -195,7 +195,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
 
-@pytest.mark.parametrize("by", ["end-node", "label", "class"])
+@pytest.mark.parametrize("by", ["endpoint", "labeled-node", "label"])
 def test_a_table_of_sums(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
     text, parquet = tmp_path / "t.csv", tmp_path / "t.parquet"
     words = ["--node", "fay", "--by", by, "--csv", str(text), "--parquet", str(parquet)]
@@ -205,14 +205,14 @@ def test_a_table_of_sums(folder: Path, tmp_path: Path, capsys: pytest.CaptureFix
     table = getattr(expected, TABLES[by][0])
     assert f"note: {len(table)} rows are written to {text}" in printed.err.splitlines()
     assert TABLES[by][1] in printed.out
-    assert "path " not in printed.out
+    assert not any(line.startswith("path ") for line in printed.out.splitlines())
     for rows in (list(csv.DictReader(text.read_text().splitlines())), pq.read_table(parquet).to_pylist()):
         assert [row["name"].removeprefix("'") for row in rows] == [row.name for row in table]
         assert [float(row["contribution"]) for row in rows] == pytest.approx([row.contribution for row in table])
-        if by != "class":
+        if by != "label":
             assert [float(row["from_label"]) for row in rows] == pytest.approx([row.from_label for row in table])
     assert run(["explain", str(folder), "--node", "fay", "--by", "feature"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "There are no contributions by feature."
+    assert capsys.readouterr().out.splitlines()[-1] == "No features are propagated."
 
 
 def test_new_nodes_are_explained(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,13 +221,13 @@ def test_new_nodes_are_explained(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert run(["predict", str(folder), "--graph", str(edges), "--nodes", "zoe", "--json"]) == 0
     (predicted,) = json.loads(capsys.readouterr().out)["predictions"]
     result = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "zoe")
-    assert (result["node"], result["predicted"], result["evidence"]) == ("zoe", predicted["class"], "paths")
+    assert (result["node"], result["predicted"], result["informed"]) == ("zoe", predicted["class"], True)
     probabilities = dict(zip(result["classes"], result["probabilities"], strict=True))
     assert probabilities == pytest.approx(predicted["probabilities"], abs=1e-6)
     assert {path["path"][0] for path in result["paths"]} == {"zoe"}
     assert result["by_labeled_node"]["rows"][0]["name"] == "eve"
     unknown = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "yan")
-    assert unknown["evidence"] == "no information"
+    assert unknown["informed"] is False
     assert run(["explain", str(folder), "--graph", str(edges), "--node", "yan"]) == 0
     assert "There is no information about this node" in capsys.readouterr().out
     assert run(["explain", str(folder), "--graph", str(edges), "--node", "abe"]) == 2
@@ -248,7 +248,7 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
     files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
     assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--classifier", "1", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
-    sentence = "These are the scores of classifier 1 of 0…2 (mlp); probabilities are averaged over the ensemble."
+    sentence = "These are the scores of classifier 1 (mlp) of 3; probabilities are averaged over the ensemble."
     assert any(line.startswith(sentence) for line in lines)
     for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
         assert (row["classifier"], row["n_classifiers"], row["classifier_name"]) == ("1", "3", "mlp")
@@ -340,9 +340,9 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         ),
         (
             ["--node", "eve", "--by", "edge"],
-            "--by must be one of 'path', 'end-node', 'label', 'class', 'feature', found 'edge'",
+            "--by must be one of 'path', 'endpoint', 'labeled-node', 'label', 'feature', found 'edge'",
         ),
-        (["--graph", "new.csv"], "--graph and --features have new nodes to explain; add --node"),
+        (["--graph", "new.csv"], "--graph and --features add new nodes; name the one to explain with --node"),
         (["--node", "eve", "--source", "a"], "--source describes the file of --graph; add --graph, or leave it out"),
     ],
 )

@@ -180,8 +180,8 @@ def test_the_explorer_shows_paths_and_neighbors_and_reports_missing_nodes(browse
     explanation = hostile()[0].explain("node 20", top=5)
     numbers = tab.eval_on_selector_all("#node-card .numbers", TEXTS)
     for best, shown in (
-        (explanation.by_end_node[0], numbers[0]),
-        (explanation[0], numbers[len(explanation.by_end_node)]),
+        (explanation.by_endpoint[0], numbers[0]),
+        (explanation[0], numbers[len(explanation.by_endpoint)]),
     ):
         contribution = f"{'+' if best.contribution > 0 else '−'}{abs(best.contribution):.3g}".rstrip("0")
         assert f"contribution {contribution}" in shown
@@ -388,8 +388,8 @@ def test_numbers_of_the_page_are_those_of_the_model() -> None:
     for (path, *numbers), expected_path in zip(contents["paths"][node], expected_paths, strict=True):
         assert [model.node_ids_[key] for key in path] == list(expected_path.path)
         assert numbers[:2] == pytest.approx([expected_path.weight, expected_path.contribution], rel=1e-3)
-        assert numbers[2] == expected_path.ends_at
-    for (end, *parts), row in zip(contents["ends"][node], expected_paths.by_end_node, strict=True):
+        assert numbers[2] == expected_path.propagated
+    for (end, *parts), row in zip(contents["ends"][node], expected_paths.by_endpoint, strict=True):
         assert model.node_ids_[end] == row.name
         assert parts == pytest.approx([row.from_inputs, row.from_label], rel=1e-3)
     assert contents["notes"][node] == expected_paths.describe_coverage()
@@ -607,8 +607,8 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
         fitted.ensemble[1][1].score.bias += torch.tensor([99.0, -99.0])
     write_page(model, tmp_path / "report.html")
     tab, problems = open_page(browser, tmp_path / "report.html")
-    assert "Scores are those of classifier 0 of 0…1 (mlp)." in tab.text_content("#explorer-caption")
-    assert "The probability is that of classifier 0 of 0…1 (mlp)." in tab.text_content("#faithfulness-caption")
+    assert "Scores are those of classifier 0 (mlp) of 2." in tab.text_content("#explorer-caption")
+    assert "The probability is that of classifier 0 (mlp) of 2." in tab.text_content("#faithfulness-caption")
     assert "Predicted: 0 (50.0 %)" in tab.text_content("#node-card")
     assert "The explained classifier by itself predicts 1;" in tab.text_content("#node-card")
     assert problems == []

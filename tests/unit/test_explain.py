@@ -67,17 +67,17 @@ def assert_adds_up(explanation: Explanation) -> None:
     inputs, labels = explanation.by_hop.sum(0), explanation.label_propagation
     index, tables = explanation.target_index, explanation
     for table, part in (
-        (tables.by_end_node, inputs + labels),
+        (tables.by_endpoint, inputs + labels),
         (tables.by_labeled_node, labels),
-        (tables.by_label_class, labels),
+        (tables.by_label, labels),
         (tables.by_feature, inputs),
     ):
-        if table.size or table is tables.by_end_node:
+        if table.size or table is tables.by_endpoint:
             assert table.total == pytest.approx(part[index], abs=1e-10)
             assert table.rest + sum(row.contribution for row in table) == pytest.approx(table.total)
             assert table.coverage <= 1
             assert (table.coverage == pytest.approx(1)) == (len(table) == table.size)
-    for row in tables.by_end_node:
+    for row in tables.by_endpoint:
         assert row.contribution == pytest.approx(row.from_inputs + row.from_label)
     for path in explanation:
         assert path.contribution == path.contributions[explanation.target_index]
@@ -139,9 +139,9 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         assert not explanation.remainder.any()
         # Every path is listed, so those of each length add up to its sum.
         for hop, contributions in enumerate(explanation.by_hop):
-            each = [path.contributions for path in explanation if path.hops == hop and path.ends_at == "features"]
+            each = [path.contributions for path in explanation if path.hops == hop and path.propagated == "features"]
             np.testing.assert_allclose(np.sum(each, axis=0), contributions, atol=1e-10)
-        label_paths = [path for path in explanation if path.ends_at == "label"]
+        label_paths = [path for path in explanation if path.propagated == "label"]
         labels_of_paths = sum([path.contributions for path in label_paths], np.zeros(len(model.classes_)))
         np.testing.assert_allclose(labels_of_paths, explanation.label_propagation, atol=1e-10)
         assert len(explanation) == explanation.num_paths
@@ -155,7 +155,7 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         np.testing.assert_allclose(explanation.probabilities, model.predict_proba([node])[0], atol=1e-7)
         assert explanation.predicted == model.classes_[explanation.probabilities.argmax()]
         assert explanation.exact
-        for path in [path for path in explanation if path.ends_at == "features"][:3]:
+        for path in [path for path in explanation if path.propagated == "features"][:3]:
             assert path.weight == pytest.approx(float(model.path_weights([path.path])[0]), rel=1e-5)
 
 
@@ -185,7 +185,7 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     lines = str(explanation).splitlines()
     assert [*explanation.table()] == [
         "path",
-        "ends at",
+        "propagated",
         "training labels",
         "edge types",
         "hops",
@@ -250,7 +250,7 @@ def test_contributions_are_divided_among_edge_types(which: str, request: pytest.
     assert_adds_up(explanation)
     expected = {name: np.zeros(2) for name in ("near", "far", "(self-loop)", "(no edge)")}
     for path in explanation:
-        for kind in (path.types or ("(no edge)",)) if path.ends_at != "label" else ():
+        for kind in (path.types or ("(no edge)",)) if path.propagated != "label" else ():
             expected[kind] += path.contributions / max(len(path.types), 1)
     for name, contributions in explanation.by_edge_type.items():
         np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
@@ -291,7 +291,7 @@ def test_unconnected_nodes_contribute_nothing() -> None:
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
-    head = "path  ends at  training labels  hops  relative weight  contribution to 0"
+    head = "path  propagated  training labels  hops  relative weight  contribution to 0"
     assert str(explanation).splitlines() == [head, explanation.table_footer()]
 
 
@@ -352,12 +352,12 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         np.testing.assert_allclose(explanation.scores, scores_of(model, 3, index)[0], atol=1e-5)
         assert_adds_up(explanation)
     assert [str(explanation.classifier) for explanation in explanations] == [
-        "classifier 0 of 0…1 (mlp)",
-        "classifier 1 of 0…1 (mlp)",
+        "classifier 0 (mlp) of 2",
+        "classifier 1 (mlp) of 2",
     ]
     values = explanations[1].to_dict()
     assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
-    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 0 of 0…1 (mlp); ")
+    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 0 (mlp) of 2; ")
     nodes = np.arange(40)
     for index in (0, 1):
         own = [scores_of(model, node, index)[0].argmax() for node in nodes.tolist()]

@@ -82,7 +82,7 @@ def test_labels_contribute_their_share_of_the_path_weights(
         factor = label_scores[column] / parts.sum()
         expected = dict(zip(fitted.train.nodes.tolist(), factor * parts, strict=True))
         assert {name: value for name, value in expected.items() if value} == pytest.approx(own, abs=1e-5)
-        by_class = {row.name: row.contribution for row in explanation.by_label_class}
+        by_class = {row.name: row.contribution for row in explanation.by_label}
         if kind == "single":
             sums = {name: sum(expected[one] for one in labels if labels[one] == name) for name in ("a", "b")}
             assert {name: value for name, value in sums.items() if value} == pytest.approx(by_class, abs=1e-5)
@@ -111,7 +111,7 @@ def test_features_and_endpoints_have_their_part_of_the_input_contributions(model
         {feature: value for feature, value in enumerate(expected) if value}
     )
     by_node = propagation[:, None] * rows * (weight @ gradient)  # (n, f)
-    for row in explanation.by_end_node:
+    for row in explanation.by_endpoint:
         assert row.from_inputs == pytest.approx(by_node[row.name].sum(), abs=1e-12)
         strongest = sorted(np.abs(by_node[row.name]), reverse=True)[:3]
         assert [abs(value) for _, value in row.features] == pytest.approx([value for value in strongest if value])
@@ -125,7 +125,7 @@ def test_the_class_tables_are_means_over_its_nodes(model: cge.CGE) -> None:
     each = [model.explain(node, top=1000, target_class=1) for node in nodes]
     assert_adds_up(explanation)
     assert (explanation.coverage, explanation.num_paths) == (None, None)
-    for name in ("by_end_node", "by_labeled_node", "by_label_class", "by_feature"):
+    for name in ("by_endpoint", "by_labeled_node", "by_label", "by_feature"):
         mean: dict[Any, float] = {}
         for row in (row for one in each for row in getattr(one, name)):
             mean[row.name] = mean.get(row.name, 0) + row.contribution / len(nodes)
@@ -139,7 +139,7 @@ def test_as_many_entries_as_cover_enough(model: cge.CGE) -> None:
     assert [enough(sizes, 10.0, top) for top in (1, 3, 9)] == [1, 3, 4]
     assert enough(np.ones(50), 50.0, None) == 10
     explanation = model.explain(4)
-    for table in (explanation.by_end_node, explanation.by_labeled_node, explanation.by_feature):
+    for table in (explanation.by_endpoint, explanation.by_labeled_node, explanation.by_feature):
         assert len(table) == 10 or table.coverage >= 0.8
         assert table.coverage - abs(table[-1].contribution) / sum(abs(row.contribution) for row in table) < 0.8
     # The paths cover their part of all contributions: those of all paths, one by one.
@@ -205,7 +205,7 @@ def test_a_graph_that_replaces_the_training_graph(model: cge.CGE) -> None:
     copy = cge.Graph.from_scipy(model.graph_.to_scipy(), features=model.graph_.features, node_ids=ids)
     again = model.explain(4, graph=copy)
     np.testing.assert_allclose(again.scores, model.explain(4).scores, atol=1e-6)
-    assert [row.name for row in again.by_end_node] == [row.name for row in model.explain(4).by_end_node]
+    assert [row.name for row in again.by_endpoint] == [row.name for row in model.explain(4).by_endpoint]
 
 
 # ---------------------------------------------------------------------- no information
@@ -228,7 +228,7 @@ def test_nodes_without_information(inputs: str, label_propagation: bool) -> None
     known = fitted.inputs(None, np.arange(len(graph))).informed  # type: ignore[attr-defined]
     assert [model.explain(node, top=1).informed for node in range(len(graph))] == known.tolist()
     assert "no information" in str(explanation)
-    assert explanation.to_dict()["evidence"] == "no information"
+    assert explanation.to_dict()["informed"] is False
     assert "no information" not in str(model.explain(4))
 
 
@@ -240,6 +240,6 @@ def test_multilabel_classes_share_a_label() -> None:
     for row in explanation.by_labeled_node:
         for name in row.label:
             expected[name] += row.from_label / len(row.label)
-    assert {row.name: row.contribution for row in explanation.by_label_class} == pytest.approx(
+    assert {row.name: row.contribution for row in explanation.by_label} == pytest.approx(
         dict(enumerate(expected.tolist()))
     )

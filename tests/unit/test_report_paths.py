@@ -37,9 +37,9 @@ def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkey
         if len(set(np.round(sizes, 9))) == 3:
             assert [path[0] for path in shown.paths] == [list(row.path) for row in expected]
             assert [path[1] for path in shown.paths] == pytest.approx([row.weight for row in expected], rel=1e-5)
-            assert [path[3] for path in shown.paths] == [row.ends_at for row in expected]
-        assert [end for end, *_ in shown.ends] == [row.name for row in expected.by_end_node]
-        parts = [(row.from_inputs, row.from_label) for row in expected.by_end_node]
+            assert [path[3] for path in shown.paths] == [row.propagated for row in expected]
+        assert [end for end, *_ in shown.ends] == [row.name for row in expected.by_endpoint]
+        parts = [(row.from_inputs, row.from_label) for row in expected.by_endpoint]
         np.testing.assert_allclose([values for _, *values in shown.ends], parts, atol=1e-9)
         assert shown.coverage == expected.describe_coverage()
     monkeypatch.setattr("cge.report.charts._MAX_SUMMED", 10)

@@ -59,12 +59,13 @@ def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
     assert (gain.low, gain.high) == pytest.approx((-0.150629, 0.722058), abs=1e-5)  # 2/7 ± 1.96 · √(3 − 4/7) / 7
     assert str(gain) == (
         "40.0 percentage points more accurate than uniform weights on 5 labels "
-        "(95 % confidence interval −15.1 to +72.2, not significant)"
+        "(95 % confidence interval of the difference: −15.1 to +72.2 percentage points, not significant)"
     )
     assert "40.0 percentage points less accurate than uniform weights" in str(Gain.between(baseline, correct))
     significant = Gain(0.02, 0.01, 0.03, 9)
     assert str(significant) == (
-        "2.0 percentage points more accurate than uniform weights on 9 labels (95 % confidence interval +1.0 to +3.0)"
+        "2.0 percentage points more accurate than uniform weights on 9 labels "
+        "(95 % confidence interval of the difference: +1.0 to +3.0 percentage points)"
     )
     assert Gain.between(correct[:1], baseline[:1]) is None
     assert Gain.from_mean(0.0, float("inf"), 1) is None

@@ -55,7 +55,7 @@ Quiet = Annotated[bool, flag_option("--quiet", "Print nothing but errors.")]
 Json = Annotated[bool, flag_option("--json", "Print one JSON object and nothing else.")]
 Jobs = Annotated[int | None, int_option("Threads; -1: all cores \\[default: all cores].", "--jobs", minimum=-1)]
 ModelJobs = Annotated[int | None, int_option("Threads; -1: all \\[default: as in training].", "--jobs", minimum=-1)]
-Exact = Annotated[
+NoEscape = Annotated[
     bool,
     flag_option(
         "--no-escape",

@@ -7,12 +7,12 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, flag_option, int_option, text_option
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, flag_option, int_option, text_option
 from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
-from cge.errors import InputError
+from cge.errors import InputError, counted
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
@@ -20,8 +20,16 @@ if TYPE_CHECKING:
 
 _FOLDED = 16  # characters to which columns of text may be folded
 # Left out first in a narrow terminal.
-_DISPENSABLE = ("edge types", "hops", "paths", "strongest features", "training labels", "ends at")
-_TABLES = ("path", "end-node", "label", "class", "feature")
+_DISPENSABLE = ("edge types", "hops", "paths", "top features", "training labels", "propagated")
+_NO_LABELS = "No training labels are propagated."
+_EMPTY = {  # what is printed instead of a table without rows
+    "path": "No such path contributes anything.",
+    "endpoint": "No path contributes anything.",
+    "labeled-node": _NO_LABELS,
+    "label": _NO_LABELS,
+    "feature": "No features are propagated.",
+}
+_TABLES = ("path", "endpoint", "labeled-node", "label", "feature")
 
 
 TargetClass = Annotated[
@@ -40,8 +48,8 @@ By = Annotated[
     str | None,
     text_option(
         "TABLE",
-        "Table to print and to write: 'path', or contributions added up by 'end-node', 'label' (labeled node), 'class' "
-        "(of the labels) or 'feature' \\[end nodes and paths are printed, paths are written].",
+        "Table to print and to write: 'path', or contributions added up by 'endpoint', 'labeled-node', 'label' or "
+        "'feature' \\[endpoints and paths are printed, paths are written].",
         choices=_TABLES,
     ),
 ]
@@ -60,12 +68,12 @@ def explain(
         int | None,
         int_option("How many rows to list \\[enough to cover 80 % of the contributions, at most 10].", minimum=1),
     ] = None,
-    hop: Annotated[int | None, int_option("List only paths with this number of edges.", minimum=0)] = None,
+    hop: Annotated[int | None, int_option("List only paths with this number of hops.", minimum=0)] = None,
     compare: Compare = False,
     classifier: Classifier = "0",
     csv: Annotated[str | None, text_option("FILE", "Write the table as CSV.")] = None,
     parquet: Annotated[str | None, text_option("FILE", "Write the table as Parquet.")] = None,
-    exact: Exact = False,
+    no_escape: NoEscape = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -95,7 +103,7 @@ def explain(
         check_choice("--by", by, _TABLES)
     files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in given.items() if path is not None]
     if node is None and any(update.paths):
-        raise InputError("--graph and --features have new nodes to explain", hint="add --node")
+        raise InputError("--graph and --features add new nodes", hint="name the one to explain with --node")
     model = load_model(folder, n_jobs)
     require(model, "explain", folder, "whose predictions are not based on paths")
     regression = model.fitted_.target.kind == "regression"
@@ -116,7 +124,7 @@ def explain(
     new, notes = update.read(model)
     explanation = _explain(model, node, to, target_class, new, {"top": top, "hop": hop, "classifier": index})
     table = by or "path"
-    notes += [note for path, kind in files for note in _write(explanation, table, path, kind, exact)]
+    notes += [note for path, kind in files for note in _write(explanation, table, path, kind, no_escape)]
     if not quiet:
         print_notes(notes)
         size, name = len(explanation.rows(table)), "paths" if table == "path" else "rows"
@@ -140,7 +148,7 @@ def _explain(
     return model.explain_pair(start, end[0], target_class=label, graph=new, **options)
 
 
-def _write(explanation: Explanation, by: str, path: Path, kind: str, exact: bool) -> list[str]:
+def _write(explanation: Explanation, by: str, path: Path, kind: str, no_escape: bool) -> list[str]:
     """Write a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
     from cge.store.export_formats import write_parquet_table, write_text_table
@@ -149,8 +157,8 @@ def _write(explanation: Explanation, by: str, path: Path, kind: str, exact: bool
     if kind == "parquet":
         write_files({path: lambda stream: write_parquet_table(stream, columns)})
         return []
-    write_files({path: lambda stream: write_text_table(stream, columns, ",", exact=exact)})
-    return [] if exact else escape_note(columns)
+    write_files({path: lambda stream: write_text_table(stream, columns, ",", exact=no_escape)})
+    return [] if no_escape else escape_note(columns)
 
 
 def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
@@ -174,7 +182,7 @@ def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
             columns[name] = [[cell(each) for each in row] for row in values]
         elif name == "features":
             columns[name] = ["; ".join(f"{feature} {value:+.4g}" for feature, value in cells) for cells in values]
-        elif name not in ("name", "label", "ends_at"):
+        elif name not in ("name", "label", "propagated"):
             columns[name] = np.array(values, np.int64 if isinstance(values[0], int) else np.float64)
         else:
             columns[name] = ["" if value is None else label_text(value) for value in values]
@@ -189,10 +197,13 @@ def _print(explanation: Explanation, by: str | None, *, regression: bool) -> Non
         if sentence:
             print(fill(printable(sentence), width()))
     print()
-    print_table([("part of the score", "left"), ("contribution", "right")], _parts(explanation))
+    contribution = (
+        "contribution" if explanation.node is not None else f"mean contribution ({explanation.num_nodes:,} nodes)"
+    )
+    print_table([("part of the score", "left"), (contribution, "right")], _parts(explanation))
     if not explanation.exact:
         print("The paper's algorithm has no exact sum over paths: contributions are an attribution, with a remainder.")
-    for table in ("end-node", "path") if by is None else (by,):
+    for table in ("endpoint", "path") if by is None else (by,):
         print()
         _print_rows(explanation, table)
 
@@ -205,7 +216,7 @@ def _print_rows(explanation: Explanation, by: str) -> None:
         return printable(label_text(label))
 
     if not explanation.rows(by):
-        print("No such path contributes anything." if by == "path" else f"There are no contributions by {by}.")
+        print(_EMPTY[by])
         return
     columns = explanation.table(by, text)
     for title in _DISPENSABLE:
@@ -214,6 +225,10 @@ def _print_rows(explanation: Explanation, by: str) -> None:
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
     footer = [explanation.describe_coverage(), explanation.table_footer()] if by == "path" else []
+    if by == "path" and explanation.node is None:
+        footer.insert(0, "Each path contributes to the score of its first node.")
+    if "training label" in columns:
+        footer.append("· = no training label")
     for sentence in filter(None, footer):
         print(fill(sentence, width()))
 
@@ -265,11 +280,11 @@ def _parts(explanation: Explanation) -> Iterator[tuple[str, str]]:
     inputs = "features" if explanation.by_feature.size else "inputs"
     yield row("constant", explanation.constant)
     if explanation.label_propagation.any():
-        yield row("paths to training labels", explanation.label_propagation)
+        yield row("training labels, all paths", explanation.label_propagation)
     for hop, contributions in enumerate(explanation.by_hop):
-        yield row(f"paths to {inputs}, {hop} edge{'' if hop == 1 else 's'}", contributions)
+        yield row(f"{inputs}, paths of {counted(hop, 'hop')}", contributions)
     if explanation.endpoint is not None or not explanation.exact:
         yield row("remainder", explanation.remainder)
     yield row("score", explanation.scores)
     for name, contributions in explanation.by_edge_type.items():
-        yield row(f"of the paths, edge type {printable(name)}", contributions)
+        yield row(f"of which over edges of type {printable(name)}", contributions)

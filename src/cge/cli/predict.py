@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.command import shell_message
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, text_option
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, text_option
 from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
@@ -40,7 +40,7 @@ def predict(
     update: UpdateFiles,
     nodes: NodeIds = None,
     out: Out = None,
-    exact: Exact = False,
+    no_escape: NoEscape = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -72,8 +72,8 @@ def predict(
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:
         table = _columns(predictions)
-        write_predictions(out, table, lambda: {"folder": folder} | _to_json(predictions), exact=exact)
-        if not exact and out.lower().endswith((".csv", ".tsv")):
+        write_predictions(out, table, lambda: {"folder": folder} | _to_json(predictions), exact=no_escape)
+        if not no_escape and out.lower().endswith((".csv", ".tsv")):
             notes += escape_note(table)
     if as_json:
         content = _to_json(predictions, full=out is None)  # else they are in the file

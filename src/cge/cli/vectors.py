@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, int_option, text_option
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, file_option, int_option, text_option
 from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
@@ -50,7 +50,7 @@ def embed(
     labels: Labels = None,
     node_column: NodeColumn = None,
     label_column: LabelColumn = None,
-    exact: Exact = False,
+    no_escape: NoEscape = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -79,7 +79,7 @@ def embed(
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
         require(model, "embedding_", folder, "which has no vectors", hint)
-    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column), "exact": exact}
+    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column), "exact": no_escape}
     export = _export(model, labels, with_labels=projector is not None or graphml, **columns)
     names = [] if out is None else [out]
     if projector is not None:
@@ -88,7 +88,7 @@ def embed(
     cells: dict[str, Any] = {"id": export.ids} if out is not None and out.lower().endswith((".csv", ".tsv")) else {}
     if projector is not None:
         cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
-    notes = [] if exact else escape_note(cells)
+    notes = [] if no_escape else escape_note(cells)
     result = {
         "folder": folder,
         "nodes": len(export.graph),

@@ -80,9 +80,9 @@ def calibrate(
         train_counts = np.bincount(train[1], minlength=len(target.classes))
         log_ratio, plain_temperature, temperature = _fit_shift(scores, labels, target, train_counts)
         shift = plain_temperature * log_ratio
-        corrected, plain, constant = _cross_fitted(scores, labels, target, train_counts)
+        corrected, plain, most_frequent = _cross_fitted(scores, labels, target, train_counts)
         train_gain = _training_gain(*train, target, shift, log_ratio)
-        if always or _is_accepted(corrected, plain, constant, labels, train_gain):
+        if always or _is_accepted(corrected, plain, most_frequent, labels, train_gain):
             return corrected, temperature, shift
     temperature = target.fit_temperature(probabilities, labels)
     return target.scale(probabilities, temperature), temperature, None
@@ -106,15 +106,17 @@ def _cross_fitted(
     Shift, temperatures and class frequencies for a label are fitted on the other folds of the validation labels.
     """
     corrected, plain = np.empty((2, len(labels), len(train_counts)))
-    constant, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
+    most_frequent, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
     for fold in range(_N_FOLDS):
         held, others = fold_of == fold, fold_of != fold
-        own, rest = ([part[torch.from_numpy(mask)] for part in scores] for mask in (held, others))
-        log_ratio, plain_temperature, temperature = _fit_shift(rest, labels[others], target, train_counts)
-        plain[held] = target.scale(mean_outputs(own, target), plain_temperature)
-        corrected[held] = target.scale(mean_outputs(own, target, plain_temperature * log_ratio), temperature)
-        constant[held] = np.bincount(labels[others]).argmax()
-    return corrected, plain, constant
+        held_out_scores, other_scores = ([part[torch.from_numpy(mask)] for part in scores] for mask in (held, others))
+        log_ratio, plain_temperature, temperature = _fit_shift(other_scores, labels[others], target, train_counts)
+        plain[held] = target.scale(mean_outputs(held_out_scores, target), plain_temperature)
+        corrected[held] = target.scale(
+            mean_outputs(held_out_scores, target, plain_temperature * log_ratio), temperature
+        )
+        most_frequent[held] = np.bincount(labels[others]).argmax()
+    return corrected, plain, most_frequent
 
 
 def _training_gain(
@@ -126,7 +128,7 @@ def _training_gain(
 
 
 def _is_accepted(
-    corrected: Array, plain: Array, constant: Array, labels: Array, train_gain: tuple[float, float]
+    corrected: Array, plain: Array, most_frequent: Array, labels: Array, train_gain: tuple[float, float]
 ) -> bool:
     """Return whether the correction lowers the log loss, not the accuracy, and beats the most frequent class.
 
@@ -136,7 +138,7 @@ def _is_accepted(
     """
     loss_gain, loss_error = mean_and_error(log_losses(plain, labels) - log_losses(corrected, labels))
     correct, before, majority = (
-        (predicted == labels).astype(np.float64) for predicted in (corrected.argmax(1), plain.argmax(1), constant)
+        (predicted == labels).astype(np.float64) for predicted in (corrected.argmax(1), plain.argmax(1), most_frequent)
     )
     gain, error = mean_and_error(correct - before)
     gain_over_majority, majority_error = mean_and_error(correct - majority)
@@ -155,8 +157,8 @@ def missing_input_temperatures(
 ) -> dict[str, float]:
     """Return temperatures for new nodes with "edges" only and with "features" only.
 
-    They are fitted on the validation nodes with their features (or edges) hidden. Nodes without features have no inputs
-    when they have no edges.
+    They are fitted on the validation nodes with their features (or edges) hidden; that for "features" only if the model
+    uses features, since a node without edges has no inputs otherwise.
     """
     true = target.from_matrix(validation.matrix)
 

@@ -36,12 +36,13 @@ _INPUTS = {
 class CGE(PathEstimator):
     """Customized graph embedding: classify the nodes of a graph from a few labels.
 
-    The vector (embedding) of a node is a weighted sum over all paths of up to `hops` hops that start at it: each path
-    adds the inputs (by default the features) of its last node, times the weight of the path. The weights are selected,
-    or learned, on your labels; networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all. A path
-    is a walk: nodes may repeat, and every node has a self-loop. A classifier maps the propagated inputs to class scores
-    (logits). Parameters set to 'auto' are chosen by a model search on the validation labels. `docs/concepts.md` defines
-    the terms and has the equations.
+    The propagated inputs of a node are a weighted sum over all paths of up to `hops` hops that start at it: each path
+    adds the inputs (by default the features) of its endpoint, times the weight of the path. The weights are selected,
+    or learned, on your labels; neural networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all.
+    A path is a walk: nodes may repeat, and every node has a self-loop. A classifier maps the propagated inputs to class
+    scores (logits); the vector (embedding) of a node is all that these scores depend on. `weighting`, `classifier` and
+    `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
+    defines the terms and has the equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper.
 
@@ -49,7 +50,7 @@ class CGE(PathEstimator):
     ----------
     weight_parameters_ : dict
         What determines path weights: "coefficients" of the edge inputs, such as "cosine", the context cosine (of
-        neighborhood-averaged TF-IDF features; positive: edges with large values get more weight), "self_loop" (the
+        features aggregated over neighborhoods; positive: edges with large values get more weight), "self_loop" (the
         coefficient of self-loops), "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and
         "hop_weights" (of paths with 0, 1, … hops). Empty for networks.
     classifiers_ : list of str
@@ -83,7 +84,10 @@ class CGE(PathEstimator):
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
         "path weighting",
-        choices={"auto": "selects, on the validation labels, among all but the networks, and some hop profiles"},
+        choices={
+            "auto": "selects, on the validation labels, among all but the neural networks, and some that use only "
+            "certain hops (hop profiles)"
+        },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
     )
@@ -111,7 +115,7 @@ class CGE(PathEstimator):
     prior_correction: bool | str = param(
         "auto",
         "whether class scores are corrected for the class frequencies of the labels in `validation` (at least 50)",
-        choices={"auto": "only if that lowers their log loss significantly and harms no accuracy"},
+        choices={"auto": "only if that lowers their log loss significantly and does not lower their accuracy"},
     )
     n_estimators: int = param(
         1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100

@@ -21,7 +21,6 @@ from cge.estimators.settings import Setting, documented, param, settings_of
 Config = TypeVar("Config")
 
 _PATIENCE = "epochs without a better validation accuracy after which training stops"
-_AUGMENTED = "probability that an augmentation drops "
 
 
 def _optional(text: str, owner: str = "classifier", **bounds: float) -> Any:
@@ -38,8 +37,12 @@ class TrainingConfig:
     max_epochs: int | None = _optional("maximum number of epochs", low=1)
     patience: int = param(100, _PATIENCE, low=1)
     n_augmentations: int | None = _optional("augmented forward passes per epoch", low=1, high=100)
-    drop_node: float | None = _optional(_AUGMENTED + "all inputs of a node (DropNode)", low=0, high=0.95)
-    drop_feature: float | None = _optional(_AUGMENTED + "a single feature", low=0, high=0.95)
+    drop_node: float | None = _optional(
+        "probability that an augmentation drops all inputs of a node (DropNode)", low=0, high=0.95
+    )
+    drop_feature: float | None = _optional(
+        "probability that an augmentation sets an entry of the input matrix to zero", low=0, high=0.95
+    )
     dropout: float | None = _optional("dropout probability of hidden units", low=0, high=0.95)
     consistency_weight: float | None = _optional(
         "weight of the consistency loss; for 'distilled', of the distillation loss", low=0, high=100
@@ -62,9 +65,7 @@ class OuterConfig:
         30, "steps that train the fold classifiers before the weighting is updated", low=1, high=100_000
     )
     weighting_lr: float = param(0.03, "learning rate of the weighting", above=0, high=10)
-    prior_penalty: float = param(
-        1.0, "penalty on the squared distance from the weighting that learning starts from", low=0, high=1e6
-    )
+    init_penalty: float = param(1.0, "penalty on the squared distance from the initial weighting", low=0, high=1e6)
 
 
 @documented

@@ -68,7 +68,7 @@ def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
     names = ("weighting", "classifier", "label_propagation", "hops", "walks_per_node")
     options: dict[str, Any] = {name: getattr(model, name) for name in names} | asdict(training)
     steps: Any = {"steps": outer.outer_steps, "warmup_steps": outer.warmup_steps}
-    outer_settings = OuterSettings(**steps, weighting_lr=outer.weighting_lr, penalty=outer.prior_penalty)
+    outer_settings = OuterSettings(**steps, weighting_lr=outer.weighting_lr, penalty=outer.init_penalty)
     return EncoderSettings(dim=dim, seed=model.random_state, outer_settings=outer_settings, **options)
 
 

@@ -18,7 +18,7 @@ from cge.estimators.fitted_model import FittedModel
 from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
-from cge.explain.faithfulness import FRACTIONS, Faithfulness
+from cge.explain.faithfulness import FRACTIONS, MAX_PATHS, Faithfulness
 from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
 
@@ -55,7 +55,7 @@ class ExplanationMixin:
     ) -> Explanation:
         """Return the paths that contribute most to the prediction for a node, and sums over all paths.
 
-        Paths end at node inputs (`ends_at` "features" or "inputs") or, where labels are propagated, at labeled nodes
+        Paths end at node inputs (`propagated` "features" or "inputs") or, where labels are propagated, at labeled nodes
         ("label"). With `CGE` a constant and the contributions of all paths add up to the class scores. `PaperCGE`
         attributes its scores to paths, and a remainder is left.
 
@@ -64,7 +64,7 @@ class ExplanationMixin:
         node : node id
             The node whose prediction is explained.
         top : int, optional
-            How many paths, end nodes and features to list, the largest contributions first; by default as many as
+            How many paths, endpoints and features to list, the largest contributions first; by default as many as
             cover 80 % of the absolute contributions, at most 10.
         hop : int, optional
             List only paths of that many hops; sums are over all.
@@ -132,7 +132,7 @@ class ExplanationMixin:
         *,
         fractions: Sequence[float] = FRACTIONS,
         repeats: int = 10,
-        max_paths: int = 2000,
+        max_paths: int = MAX_PATHS,
         classifier: int | str = 0,
     ) -> Faithfulness:
         """Return how the probability of the predicted class changes as paths are deleted, or inserted.
@@ -149,7 +149,7 @@ class ExplanationMixin:
             Random orders whose curves are averaged, for comparison.
         max_paths : int
             Paths of a node that are deleted or inserted, those with the largest weights; others stay.
-        classifier : int
+        classifier : int or str
             As for `explain`.
         """
         explainer, indices = self.explainer(classifier), self.graph_.indices_of(nodes)

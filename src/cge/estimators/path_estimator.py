@@ -35,8 +35,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     embedding_ : (n, d) float32
         Vectors, a row for each of `node_ids_`: all that the predictions depend on. `CGE` concatenates, for
-        each classifier, its projection of the propagated inputs, scaled by its effect on the class scores, and then
-        the propagated labels, if they are used.
+        each classifier, its projection of the propagated inputs, scaled so that it varies as much as the class scores
+        that are computed from it, and then the propagated labels, if they are used.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -58,7 +58,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         The trained model behind these attributes; not part of the public interface.
     weighting_ : str
         The path weighting that is used; "custom" for a callable. With weighting='auto' it may also be a hop profile,
-        such as "0 hops" or "1 hop (b=0)": a closed form (nothing is learned) that uses paths of these hops only.
+        such as "0 hops" or "1 hop (b=0)": a closed-form weighting (nothing is learned) of paths of these hops only.
     """
 
     random_state: int
@@ -206,10 +206,10 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
         """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: A(p) divided by the weight of the same path under uniform weights. For a network: this ratio for the
-        closed form whose walks it samples, times the output of the network, from 0 to 1; only ratios matter. 0 for a
-        sequence that is not a path of the graph or has more than `hops` hops. `PaperCGE`: the output A(p) of
-        its network, from 0 to 1, for any sequence.
+        `CGE`: A(p) divided by the weight of the same path under uniform weights. For a neural network: its output, from
+        0 to 1, times this ratio for the weighting from which its walks are sampled; it is not normalized, so only
+        ratios between paths of one node are meaningful. 0 for a sequence that is not a path of the graph or has more
+        than `hops` hops. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.
         """
         model = self._need_fit()
         indices = [self.graph_.indices_of(path, "paths") for path in paths]

@@ -132,12 +132,12 @@ def contribution_tables(
     def named(names: Sequence[Any]) -> Callable[[int, float], Contributor]:
         return lambda index, contribution: Contributor(names[index], contribution)
 
-    tables = {"by_end_node": ranked(from_inputs + from_label, top, of_node)}
+    tables = {"by_endpoint": ranked(from_inputs + from_label, top, of_node)}
     tables["by_labeled_node"] = ranked(from_label, top, of_node)
     if labels.target.kind != "regression":  # nodes with several labels count in equal parts
         shares = labels.matrix / np.maximum(labels.matrix.sum(axis=1, keepdims=True), 1)
         by_class = from_label[labels.nodes] @ shares
-        tables["by_label_class"] = ranked(by_class, top, named(labels.classes.tolist()))
+        tables["by_label"] = ranked(by_class, top, named(labels.classes.tolist()))
     if features is not None:
         tables["by_feature"] = ranked(features.contributions(sums["at_endpoints"]), top, named(features.names))
     return tables

@@ -14,20 +14,20 @@ from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
 
 # Columns of text; the others are numbers.
 TEXT_COLUMNS = (
-    "path", "ends at", "training labels", "edge types", "end node", "training label", "strongest features",
-    "labeled node", "class of the label", "feature",
+    "path", "propagated", "training labels", "edge types", "endpoint", "training label", "top features",
+    "labeled node", "label", "feature",
 )  # fmt: skip
 # How contributions can be added up → the attribute of an explanation, and the title of its first column.
 TABLES = {
-    "end-node": ("by_end_node", "end node"),
-    "label": ("by_labeled_node", "labeled node"),
-    "class": ("by_label_class", "class of the label"),
+    "endpoint": ("by_endpoint", "endpoint"),
+    "labeled-node": ("by_labeled_node", "labeled node"),
+    "label": ("by_label", "label"),
     "feature": ("by_feature", "feature"),
 }
 NO_INFORMATION = (
     "There is no information about this node: no path leads to features or labels. It gets the class priors."
 )
-_OF_NODES = ("training label", "paths", "from inputs", "from label", "strongest features")
+_OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
 _MAX_NAME = 14  # characters of a class in a column title
 
 
@@ -51,12 +51,13 @@ def rounded_count(number: float) -> str:
     return f"about {number / 1e6:,.0f} million" if number < 1e9 else f"about {number:.2g}"
 
 
-def describe_coverage(listed: int, coverage: float, num_paths: float) -> str:
-    """Return what part of the contributions of `num_paths` the listed ones are, in words."""
+def describe_coverage(listed: int, coverage: float, num_paths: float, endpoint: str = "") -> str:
+    """Return what part of the contributions of `num_paths` the listed ones are, in words; all may be to an endpoint."""
     rest = num_paths - listed
     if rest < 0.5:
         return "No other path contributes."
-    covered = f"These {counted(listed, 'path')} cover {coverage:.0%} of the absolute contributions"
+    to_endpoint = f" of all paths to {endpoint}" if endpoint else ""
+    covered = f"These {counted(listed, 'path')} cover {coverage:.0%} of the absolute contributions{to_endpoint}"
     return f"{covered}; the rest is spread over {rounded_count(rest)} other{'s' if rest > 1 else ''}."
 
 
@@ -70,7 +71,7 @@ class ClassifierInfo:
     """Which classifier of an ensemble is explained: its `index`, the `count` of classifiers, and its `name`.
 
     >>> print(ClassifierInfo(0, 3, "consistency"))
-    classifier 0 of 0…2 (consistency)
+    classifier 0 (consistency) of 3
     """
 
     index: int = 0
@@ -78,7 +79,7 @@ class ClassifierInfo:
     name: str = "head"
 
     def __str__(self) -> str:
-        return f"classifier {self.index} of 0…{self.count - 1} ({self.name})"
+        return f"classifier {self.index} ({self.name}) of {self.count}"
 
 
 SINGLE_CLASSIFIER = ClassifierInfo()
@@ -100,8 +101,8 @@ class PathContribution:
         The training label of each of its nodes, or None; in a multilabel task a tuple.
     types : tuple of str
         The type of each edge, "(self-loop)" for a step to the node itself; empty where edges have no types.
-    ends_at : {"features", "inputs", "label"}
-        What of its last node contributes: the features, a learned or walk vector (`inputs`), or the training label.
+    propagated : {"features", "inputs", "label"}
+        What it propagates from its endpoint: the features, a learned or walk vector (`inputs`), or the training label.
     """
 
     path: tuple[Any, ...]
@@ -111,7 +112,7 @@ class PathContribution:
     distinct_nodes: int
     labels: tuple[Any, ...]
     types: tuple[str, ...] = ()
-    ends_at: str = "inputs"
+    propagated: str = "inputs"
 
     @property
     def hops(self) -> int:
@@ -125,7 +126,7 @@ class PathContribution:
             "path": list(self.path),
             "training_labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
             "edge_types": list(self.types),
-            "ends_at": self.ends_at,
+            "propagated": self.propagated,
             **numbers,
             "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),
         }
@@ -133,11 +134,11 @@ class PathContribution:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Sequence[PathContribution]):
-    """Why a node, or a class, is predicted: a sequence of the strongest paths, and sums over all paths.
+    """Why a node, or a class, is predicted: the paths with the largest contributions, and sums over all paths.
 
     `constant + label_propagation + by_hop.sum(0) + remainder` equals `scores`, whose softmax (sigmoid in a multilabel
     task), calibrated, is the probability. `label_propagation` is the sum over the paths to labels, `by_hop` over those
-    to inputs. The tables `by_end_node`, `by_labeled_node`, `by_label_class` and `by_feature` divide the same sums for
+    to inputs. The tables `by_endpoint`, `by_labeled_node`, `by_label` and `by_feature` divide the same sums for
     the target class. The explanation of a class contains means over the nodes predicted to be in it.
 
     Attributes
@@ -162,18 +163,18 @@ class Explanation(Sequence[PathContribution]):
     num_nodes : int
         Number of explained nodes.
     paths : tuple of PathContribution
-        The strongest paths, in descending order.
+        The paths with the largest absolute contributions, in descending order.
     classifier : ClassifierInfo
         Which classifier the scores are from, where several are averaged.
-    by_end_node, by_labeled_node, by_label_class, by_feature : ContributionTable
-        Contributions to the target class by the last node of paths, of the labels by labeled node and by its class
-        (empty in regression), and of the inputs by feature (empty where inputs are not features).
+    by_endpoint, by_labeled_node, by_label, by_feature : ContributionTable
+        Contributions to the target class by endpoint of the paths, those of labels by labeled node and by label
+        (empty in regression), and those of inputs by feature (empty where inputs are not features).
     coverage, num_paths : float or None
-        The listed paths' share of Σ |contribution| over all paths (None if paths of one length are listed), and how
-        many paths contribute; both None for a class.
+        The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
+        one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, to a label or to another node. Otherwise there is no information about the
-        node, and its probabilities are the class priors.
+        Whether a path leads to features, to a label, or to the learned input of another node. Otherwise there is no
+        information about the node, and its probabilities are the class priors.
     """
 
     node: Any
@@ -193,9 +194,9 @@ class Explanation(Sequence[PathContribution]):
     num_nodes: int
     paths: tuple[PathContribution, ...]
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
-    by_end_node: ContributionTable = NO_CONTRIBUTIONS
+    by_endpoint: ContributionTable = NO_CONTRIBUTIONS
     by_labeled_node: ContributionTable = NO_CONTRIBUTIONS
-    by_label_class: ContributionTable = NO_CONTRIBUTIONS
+    by_label: ContributionTable = NO_CONTRIBUTIONS
     by_feature: ContributionTable = NO_CONTRIBUTIONS
     coverage: float | None = None
     num_paths: float | None = None
@@ -224,18 +225,19 @@ class Explanation(Sequence[PathContribution]):
     def table(self, by: str = "path", text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
         """Return a table as columns of text, by title; `text` writes an id, a label or a type.
 
-        `by` is "path", or what contributions are added up by: "end-node", "label", "class" or "feature". The last row
-        of sums is that of the entries that are not listed.
+        `by` is "path", or what contributions are added up by: "endpoint", "labeled-node", "label" or "feature". The
+        last row of sums is that of the entries that are not listed.
         """
 
         def joined(values: Iterable[Any]) -> str:
             return " → ".join("·" if value is None else text(value) for value in values)
 
         contribution = f"contribution to {_shortened(text(self.target_class))}"
+        contribution = f"mean {contribution}" if self.node is None and by != "path" else contribution
         if by == "path":
             columns = {
                 "path": [joined(path.path) for path in self.paths],
-                "ends at": [path.ends_at for path in self.paths],
+                "propagated": [path.propagated for path in self.paths],
                 "training labels": [joined(path.labels) for path in self.paths],
                 "edge types": [joined(path.types) for path in self.paths],
                 "hops": [str(path.hops) for path in self.paths],
@@ -255,9 +257,9 @@ class Explanation(Sequence[PathContribution]):
             "from inputs": [signed(row.from_inputs) if row.from_inputs else "" for row in table],
             "from label": [signed(row.from_label) if row.from_label else "" for row in table],
             contribution: [signed(row.contribution) for row in table],
-            "strongest features": [", ".join(cells) for cells in features],
+            "top features": [", ".join(cells) for cells in features],
         }
-        hidden = {"end-node": (), "label": ("from inputs", "from label", "strongest features")}.get(by, _OF_NODES)
+        hidden = {"endpoint": (), "labeled-node": ("from inputs", "from label", "top features")}.get(by, _OF_NODES)
         others = table.size - len(table)
         rest = {TABLES[by][1]: f"({counted(others, 'other')})", contribution: signed(table.rest)} if others else {}
         return {
@@ -278,7 +280,8 @@ class Explanation(Sequence[PathContribution]):
     def describe_coverage(self) -> str:
         """Return what part of the contributions the listed paths are; "" where this is not known."""
         known = self.coverage is not None and self.num_paths is not None and self.paths
-        return describe_coverage(len(self), self.coverage, self.num_paths) if known else ""  # type: ignore[arg-type]
+        endpoint = "" if self.endpoint is None else label_text(self.endpoint)
+        return describe_coverage(len(self), self.coverage, self.num_paths, endpoint) if known else ""  # type: ignore[arg-type]
 
     def describe_information(self) -> str:
         """Return that there is no information about the node, if so; else ""."""
@@ -315,7 +318,7 @@ class Explanation(Sequence[PathContribution]):
             "classifier_name": self.classifier.name,
             "classifier_prediction": self.classifier_prediction,
             "exact": self.exact,
-            "evidence": "paths" if self.informed else "no information",
+            "informed": self.informed,
             "coverage": self.coverage,
             "num_paths": self.num_paths,
             "num_nodes": self.num_nodes,
@@ -330,4 +333,4 @@ class Explanation(Sequence[PathContribution]):
         if by == "path":
             return [path.row(self.classes.tolist()) for path in self.paths]
         rows: list[dict[str, Any]] = getattr(self, TABLES[by][0]).to_dict()["rows"]
-        return rows if by in ("end-node", "label") else [dict([*row.items()][:2]) for row in rows]
+        return rows if by in ("endpoint", "labeled-node") else [dict([*row.items()][:2]) for row in rows]

@@ -16,6 +16,7 @@ import numpy as np
 
 from cge.arrays import Array
 
+MAX_PATHS = 2000  # of a node, those with the largest weights
 FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 

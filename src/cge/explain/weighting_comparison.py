@@ -66,7 +66,8 @@ class Gain:
         points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} percentage points "
         significant = self.mean == 0 or self.low > 0 or self.high < 0
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
-        interval = f"95 % confidence interval {low} to {high}{'' if significant else ', not significant'}"
+        interval = f"95 % confidence interval of the difference: {low} to {high} percentage points"
+        interval += "" if significant else ", not significant"
         labels = f"{kind} labels" if kind else "labels"
         return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
 

@@ -167,12 +167,14 @@ def _register_all() -> None:
     text = "random-walk propagation, every path has relative weight 1"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
-    text = "as 'degree', with more weight for edges between nodes with similar neighborhood-averaged features"
+    text = (
+        "as 'degree', with more weight for edges between nodes with similar features aggregated over the neighborhood"
+    )
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
-    text = "a network weights each path: "
+    text = "a neural network weights each path: "
     register_weighting(
         WeightingSpec("average", f"{text}a linear layer on the mean of its step vectors", network=AverageWeighting)
     )

@@ -17,10 +17,10 @@ from cge.explain.path_sources import count
 from cge.explain.path_sums import PathSum
 from cge.models.sparse_products import unit_rows
 
-StrongPath = tuple[list[int], float, float, str]  # nodes, relative weight, contribution, what it ends at
+StrongPath = tuple[list[int], float, float, str]  # nodes, relative weight, contribution, what it propagates
 WeightedPath = tuple[list[int], float]  # nodes and relative weight
 
-_MAX_SUMMED = 2_000_000_000  # nodes × edges: in larger graphs contributions are not added up by end node
+_MAX_SUMMED = 2_000_000_000  # nodes × edges: in larger graphs contributions are not added up by endpoint
 _AT_ONCE = 64  # nodes
 PROJECTIONS = {"pca": "the first two principal components", "umap": "UMAP"}
 _MAX_CLASSES = 60  # of a heatmap
@@ -34,7 +34,7 @@ _CURVES = {
 
 
 class NodePaths(NamedTuple):
-    """The strongest paths of a node, its strongest end nodes (contributions of inputs and label), and the coverage."""
+    """The top paths of a node, its top endpoints (contributions of inputs and of the label), and the coverage."""
 
     paths: list[StrongPath]
     ends: list[tuple[int, float, float]]
@@ -49,7 +49,7 @@ def rounded(values: Iterable[float], digits: int = 4) -> list[float]:
 def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[NodePaths]:
     """Return for each node, ascending, what contributes most to the predicted class, as `CGE.explain` does.
 
-    In large graphs sums by end node and the coverage are left out.
+    In large graphs sums by endpoint and the coverage are left out.
     """
     of_node = {node: NodePaths([], [], "") for node in nodes.tolist()}
     summed = len(nodes) * len(explainer.paths.indices) <= _MAX_SUMMED
@@ -69,7 +69,7 @@ def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[NodePa
 
 
 def _add_sums(parts: list[PathSum], of_node: dict[int, NodePaths], top: int) -> None:
-    """Add sums by end node, and what part of the contributions the `top` paths of each node are."""
+    """Add sums by endpoint, and what part of the contributions the `top` paths of each node are."""
     each, sizes, counts = (np.array([part.each(of) for part in parts]) for of in (np.positive, np.abs, count))
     for column, node in enumerate(parts[0].nodes.tolist()):
         paths, inputs, label = of_node[node].paths, each[0, :, column], each[1:, :, column].sum(0)

@@ -161,6 +161,7 @@ def report_contents(
         "neighbors": _neighbors(model.embedding_[shown]),
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
+        "weight_name": "relative weight" if model.fitted_.exact else "weight",
         "weight_axis": sentences.weight_axis_title(model),
         "histogram": weight_histogram(weights),
         "by_length": weights_by_length(weights),
@@ -233,7 +234,7 @@ def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
 
 
 def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
-    """Return the paths and end nodes of each node with the page's node numbers, and sentences about them."""
+    """Return the paths and endpoints of each node with the page's node numbers, and sentences about them."""
     numbers = {node: number for number, node in enumerate(listed.tolist())}
 
     def short(*values: float) -> list[float]:

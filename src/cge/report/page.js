@@ -117,7 +117,7 @@
       error_x: { type: "data", symmetric: false, thickness: 1.2,
         array: rows.map((row) => row.interval[1] - row.accuracy), arrayminus: rows.map((row) => row.accuracy - row.interval[0]) },
       hovertemplate: "%{y}: %{x:.1%}<extra></extra>",
-    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], title: { text: data.metric } },
+    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], title: { text: `${data.metric} (with 95 % confidence interval)` } },
     margin: { l: 150, r: 14, t: 10, b: 50 }, showlegend: false });
   const diagram = data.reliability;
   draw("reliability", diagram ? [
@@ -131,7 +131,7 @@
     type: "scatter", mode: "lines", name: curve.name, x: curve.x, y: curve.y, yaxis: curve.is_accuracy ? "y2" : "y",
   })), { xaxis: { title: { text: "epoch" } }, yaxis: { title: { text: "loss" } },
     shapes: [{ type: "line", x0: data.best_epoch, x1: data.best_epoch, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#97a5b8" } }],
-    yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
+    yaxis2: { title: { text: "validation accuracy" }, overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, place) => {
     const keys = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.color_class[key]));
@@ -183,19 +183,19 @@
   draw("hop-weights", data.hop_weights.length ? [{
     type: "bar", x: data.hop_weights.map((_, hops) => hops), y: data.hop_weights, hovertemplate: "%{x} hops: %{y:.3f}<extra></extra>",
     marker: { color: "#2f6fd0" },
-  }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, showlegend: false });
+  }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, yaxis: { title: { text: "hop weight" } }, showlegend: false });
   draw("histogram", data.histogram ? [{
     type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.center, y: data.histogram.count, hovertemplate: "weight ≈ %{x:.2f}: %{y} paths<extra></extra>",
-  }] : null, { title: { text: "Weights of the paths with the largest contributions" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, showlegend: false });
+  }] : null, { title: { text: "Weights of the paths with the largest contributions" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, yaxis: { title: { text: "number of paths" } }, showlegend: false });
   draw("by-length", data.by_length.length ? data.by_length.map((curve) => ({
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
-  })) : null, { title: { text: "Path weight by number of hops and of distinct nodes" }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "|relative weight|, geometric mean" }, type: "log" } });
-  grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted class", "class on the path"]);
+  })) : null, { title: { text: `${data.weight_name} by number of hops and of distinct nodes (± standard error)` }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "geometric mean" }, type: "log" } });
+  grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted class", "label on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
   const margin = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
-  for (const [change, title] of [["deletion", "paths deleted"], ["insertion", "paths inserted"]]) {
+  for (const [change, title] of [["deletion", "fraction of these paths deleted"], ["insertion", "fraction of these paths inserted"]]) {
     draw(change, data.faithfulness[change].map((curve) => ({
       type: "scatter", mode: "lines+markers", name: curve.name, x: data.faithfulness.fractions, y: curve.probability,
       hovertemplate: "%{x:.0%} of the paths: probability %{y:.0%}",
@@ -344,7 +344,7 @@
       return row;
     };
     if (ends.length) {
-      card.append(make("h4", "Nodes at the ends of paths"));
+      card.append(make("h4", "Endpoints of paths"));
       const largest = Math.max(...ends.map(([, inputs, label]) => Math.abs(inputs + label)));
       for (const [end, inputs, label] of ends) {
         const parts = [inputs ? `${inputsKind} ${signed(inputs)}` : "", label ? `label ${signed(label)}` : ""].filter(Boolean);
@@ -353,7 +353,7 @@
         const dot = make("span", "", "dot");
         dot.style.background = color(data.nodes.color_class[end]);
         name.prepend(dot);
-        if (data.nodes.is_training[end]) name.append(make("span", ` label: ${named(data.nodes.label[end])}`, "caption"));
+        if (data.nodes.is_training[end]) name.append(make("span", ` training label: ${named(data.nodes.label[end])}`, "caption"));
         card.append(numbersRow(name, text, inputs + label, largest));
       }
     }
@@ -361,7 +361,7 @@
       card.append(make("h4", "Paths"));
       const largest = Math.max(...paths.map((path) => Math.abs(path[2])));
       for (const [nodes, weight, contribution, kind] of paths) {
-        const text = `to ${kind === "label" ? "the label" : kind}, weight ${digits(weight)}, contribution ${signed(contribution)}`;
+        const text = `${kind}, ${data.weight_name} ${digits(weight)}, contribution ${signed(contribution)}`;
         card.append(numbersRow(drawPath(nodes), text, contribution, largest));
       }
     } else card.append(make("p", "No path contributes to the prediction of this node.", "caption"));

@@ -12,6 +12,7 @@ from cge.estimators.encoder_fit import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
+from cge.explain.faithfulness import MAX_PATHS
 from cge.report.scored_nodes import ScoredNodes, score_vectors
 from cge.training.classifier_registry import CLASSIFIERS
 
@@ -42,7 +43,7 @@ def summary_sentences(
         score += " These labels also selected the model, so this is slightly optimistic."
     alone = score_vectors(model, scored)
     if alone is not None:
-        score += f" Vectors alone (logistic regression on `embedding_`): {100 * alone:.1f} %."
+        score += f" Logistic regression on the vectors alone, trained on the same labels: {100 * alone:.1f} %."
     others = ", ".join(f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:])
     return [first, score, *([f"Other methods, trained and scored on the same labels: {others}."] if others else [])]
 
@@ -81,19 +82,19 @@ def captions(
         "map-caption": f"Vectors (embeddings), scaled to unit length, in two dimensions ({projection}). Colors show "
         f"labels or, for nodes without a label, predictions. Click a node to see its paths.{part}",
         "explorer-caption": "What contributes most to the score (logit) of the predicted class, positive or negative: "
-        "nodes at the ends of paths, with their features and training labels, and single paths. A path is a walk: "
-        "nodes may repeat, and every node has a self-loop. A ring marks nodes with a training label."
-        + (f" Scores are those of {classifier}." if ensemble else "")
-        + attributed,
+        "the endpoints of paths, with their features and training labels, and single paths. A path is a walk: "
+        "nodes may repeat, and every node has a self-loop. In the drawings of paths, a ring marks nodes with a "
+        "training label." + (f" Scores are those of {classifier}." if ensemble else "") + attributed,
         "confusion-caption": f"{labels} Colors are normalized by row.",
         "by-class-caption": labels,
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
-        f"calibrated. Expected calibration error: {error}, on {labels}",
+        f"calibrated. Larger points stand for more predictions. Expected calibration error: {error}, on {labels}",
         "strongest-caption": "The following charts show the paths with the largest contributions of each node, not all "
         "paths: they were selected by contribution, so paths with large weights are more frequent.",
         "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} {symbols}",
-        "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
-        "inserted into a vector without paths: by contribution, by weight, or in random order; mean over "
+        "faithfulness-caption": "Probability of the predicted class as paths are deleted from the propagated inputs of "
+        "a node, or inserted: by contribution, by path weight |A(p)|, or in random order; of the up to "
+        f"{MAX_PATHS:,} paths of each node with the largest weights (all other paths stay); mean over "
         f"{counted(n_tested, 'node')}. A faster change means that these paths matter more for the prediction. The gap "
         "between “by contribution” and “by weight” shows how much more contributions tell than weights alone."
         + (f" The probability is that of {classifier}." if ensemble else ""),
