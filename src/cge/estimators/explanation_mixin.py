@@ -254,7 +254,7 @@ def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | Non
         warnings.simplefilter("ignore", CgeWarning)
         method.fit(model.graph_, *labels)
     probabilities = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
-    probabilities[:, method.classes_] = method.predict_proba()  # a class may have no training label
+    probabilities[:, method.classes_] = method.predict_proba(model.node_ids_)  # a class may have no training label
     return probabilities
 
 

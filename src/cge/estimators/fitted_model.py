@@ -134,6 +134,12 @@ class FittedModel:
         """The temperature of the calibrated probabilities."""
         raise NotImplementedError
 
+    def default_rows(self, graph: Graph) -> Array:
+        """Return the nodes of a graph that are predicted by default: all, or those of the type of training labels."""
+        types, names = self.graph.node_types, self.graph.node_type_names
+        name = "" if types is None or not len(self.train) else names[types[self.train.nodes[0]]]
+        return graph.nodes_of_type(name) if name in graph.node_type_names else np.arange(len(graph))
+
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
         raise NotImplementedError

@@ -3,9 +3,9 @@
     A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
 w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
-context cosine of its nodes, their common neighbors and degrees, and the edge type; self-loops have a coefficient of
-their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop weights h are
-uniform path weights.
+context cosine of its nodes, their common neighbors and degrees, edge features and the edge type; self-loops have a
+coefficient of their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop
+weights h are uniform path weights.
 """
 
 from __future__ import annotations
@@ -80,12 +80,14 @@ def make_edge_inputs(
     comparable = features is not None and len(idf) == (features.shape[1] if sp.issparse(features) else 0)
     if comparable and (scale is None or "cosine" in scale.names):
         columns = {"cosine": cosines(graph, features, transitions.n_jobs, idf)[entry], **columns}
+    if graph.edge_features is not None:
+        columns |= {f"feature {name}": graph.edge_features[entry, k] for k, name in enumerate(graph.edge_feature_names)}
     if scale is None:
         scale = _scale_of(columns, graph.edge_type_names, idf)
     values = np.zeros((len(transitions), len(scale.names)), np.float32)
     for place, name in enumerate(scale.names):
-        if name in columns:  # an input that this graph lacks counts as average
-            values[is_edge, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
+        if name in columns:  # an input that this graph or edge lacks counts as average
+            values[is_edge, place] = np.nan_to_num((columns[name] - scale.mean[place]) / scale.spread[place])
     if graph.edge_types is not None:
         index = {name: place for place, name in enumerate(scale.names)}
         column_of_type = np.array([index.get(f"type {name}", -1) for name in graph.edge_type_names], np.int64)
@@ -97,6 +99,9 @@ def make_edge_inputs(
 def _scale_of(columns: dict[str, Array], edge_type_names: Sequence[str], idf: Array) -> EdgeScale:
     table, names = np.stack(list(columns.values()), axis=1), tuple(columns)
     mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
+    for place in np.flatnonzero(np.isnan(mean)).tolist():  # edge features with missing values
+        known = table[~np.isnan(table[:, place]), place]
+        mean[place], spread[place] = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
     names += tuple(f"type {name}" for name in edge_type_names)
     return EdgeScale(names, mean, np.where(spread > _MIN_SPREAD, spread, 1.0), idf)
 
