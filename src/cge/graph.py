@@ -262,6 +262,11 @@ class Graph(GraphConversions):
         node_types, edge_types = (self.node_types, self.node_type_names), (self.edge_types, self.edge_type_names)
         return relations_of(self.indptr, self.indices, node_types, edge_types)
 
+    @property
+    def num_relations(self) -> int:
+        """Number of relations; 1 in a graph without types."""
+        return 1 if self.node_types is None and self.edge_types is None else len(self.relations.names)
+
     def nodes_of_type(self, name: str) -> Array:
         """Return the indices of the nodes of a type, `(k,)`."""
         if name not in self.node_type_names or self.node_types is None:
@@ -322,6 +327,7 @@ class Graph(GraphConversions):
         inside = (new_index[source] >= 0) & (new_index[self.indices] >= 0)
         sizes = np.bincount(new_index[source[inside]], minlength=len(node_idx))
         features: Any = self.features
+        parts: dict[str, Any] = {name: None if part is None else part[inside] for name, part in self.edge_arrays()}
         return replace(
             self,
             indptr=np.r_[0, np.cumsum(sizes)].astype(self.indptr.dtype),
@@ -329,7 +335,7 @@ class Graph(GraphConversions):
             node_ids=self.node_ids[node_idx],
             features=None if features is None else features[node_idx],
             node_types=None if self.node_types is None else self.node_types[node_idx],
-            **{name: None if part is None else part[inside] for name, part in self.edge_arrays()},
+            **parts,
         )
 
     def summary(self) -> GraphSummary:

@@ -123,8 +123,7 @@ class GraphConversions:
         matrix, weighted = _pyg_adjacency(data)
         features = getattr(data, "x", None)
         features = None if features is None else checks.to_numpy(features)
-        options = {"directed": directed, "weighted": weighted, "self_loops": self_loops}
-        return cls.from_scipy(matrix, features, **options)  # type: ignore[attr-defined, no-any-return]
+        return cls.from_scipy(matrix, features, directed=directed, weighted=weighted, self_loops=self_loops)
 
     @classmethod
     def from_pandas(

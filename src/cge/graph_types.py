@@ -37,10 +37,11 @@ def relations_of(
     edge_types: tuple[Array | None, Sequence[str]],
 ) -> Relations:
     """Return the relations of the entries of a graph's rows, ordered by source type, edge type and target type."""
-    count = len(indices)
-    of_node, node_names = (np.zeros(len(indptr) - 1, np.int16), ("",)) if node_types[0] is None else node_types
-    of_edge, edge_names = (np.zeros(count, np.int16), ("",)) if edge_types[0] is None else edge_types
-    source = np.repeat(of_node, np.diff(indptr)).astype(np.int64)
+    of_node, node_names = np.zeros(len(indptr) - 1, np.int64), node_types[1] or ("",)
+    of_edge, edge_names = np.zeros(len(indices), np.int64), edge_types[1] or ("",)
+    of_node += 0 if node_types[0] is None else node_types[0]
+    of_edge += 0 if edge_types[0] is None else edge_types[0]
+    source = np.repeat(of_node, np.diff(indptr))
     keys = (source * len(edge_names) + of_edge) * len(node_names) + of_node[indices]
     distinct, codes = np.unique(keys, return_inverse=True)
     names = tuple(

@@ -161,7 +161,7 @@ class Files:
         options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text, columns)  # type: ignore[arg-type]
         how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
         how |= {"node_types": self.node_types, "reverse_edges": self.reverse_edges}
-        edges = self.edges if self.relation_files is None else _by_type("--edges", self.relation_files)
+        edges: Any = self.edges if self.relation_files is None else _by_type("--edges", self.relation_files)
         return read_graph_with_summary(edges, _features(self.features), options=options, **how)
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:

@@ -171,7 +171,7 @@ def _with_edges(
     table = _edge_features(graph, update, len(source), notes)
     if table is None:
         return extended
-    values = np.concatenate([graph.edge_features, table[is_new], table[reverse]])  # type: ignore[list-item]
+    values = np.concatenate([graph.edge_features, table[is_new], table[reverse]])
     values = entry_features(rows, all_sources, all_targets, types, values, directed=True)
     return replace(extended, edge_features=values, edge_feature_names=graph.edge_feature_names)
 
@@ -202,7 +202,7 @@ def _edge_features(graph: Graph, update: GraphUpdate, count: int, notes: list[st
 def _with_node_types(graph: Graph, extended: Graph, given: Mapping[Any, str], notes: list[str]) -> Graph:
     """Return an extended graph with node types: of new nodes as given, or most frequent at the ends of such edges."""
     size, names = len(graph), graph.node_type_names
-    types = np.concatenate([graph.node_types, np.full(len(extended) - size, -1, np.int16)])  # type: ignore[list-item]
+    types = np.concatenate([graph.node_types, np.full(len(extended) - size, -1, np.int16)])
     for node, name in given.items():
         if str(name) not in names:
             known = format_list(names)

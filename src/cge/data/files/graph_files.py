@@ -129,7 +129,7 @@ def read_graph_with_summary(
     text = TextOptions(comment=options.text.comment)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     try:
-        loaded = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
+        loaded: Any = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
         edge_ids = np.arange(loaded.shape[0]) if is_matrix else loaded.ids
         node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
@@ -212,8 +212,8 @@ def read_graph_update(
         update = replace(update, edges=endpoints, **parts)  # type: ignore[arg-type]
     if node_types is not None:
         _, rows_of_types = read_node_types(node_types, None, text_ids, text)
-        names = [rows_of_types.names[code] for code in rows_of_types.classes.tolist()]
-        update = replace(update, node_types=dict(zip(rows_of_types.nodes.tolist(), names, strict=True)))
+        types = [rows_of_types.names[code] for code in rows_of_types.classes.tolist()]
+        update = replace(update, node_types=dict(zip(rows_of_types.nodes.tolist(), types, strict=True)))
     if features is not None:
         path = file_path(features)
         rows = _in_order(path, read_feature_table(path, text_ids, text), graph.feature_names)

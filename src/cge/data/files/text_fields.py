@@ -202,7 +202,7 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
         return packed[offsets[index] : offsets[index + 1]].tobytes().decode("utf-8", "replace")
 
     def field_at(index: int) -> Field:
-        return tokens[numeric[present[index] % len(numeric)]]
+        return tokens[numeric[int(present[index]) % len(numeric)]]
 
     def refuse(index: int) -> NoReturn:
         line, field = piece.lines[present[index] // len(numeric)], field_at(index)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.data.dataset import Dataset
@@ -68,7 +69,7 @@ def load_typed(folder: str | Path, name: str, *, directed: bool = False, edge_ty
     if not edge_types:
         weighted = graph.weights is not None
         graph = Graph.from_scipy(graph.to_scipy(), graph.features, graph.node_ids, directed, weighted=weighted)
-    if graph.features is not None and not graph.features.count_nonzero():
+    if isinstance(graph.features, sp.csr_array) and not graph.features.count_nonzero():
         graph = graph.with_features(None)
     codes, splits = _labels(labels, len(graph), len(source.classes))
     try:
