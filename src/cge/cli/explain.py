@@ -17,11 +17,12 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
+    from cge.explain.metapath_weights import MetapathWeight
 
 _FOLDED = 16  # characters to which columns of text may be folded
 # Left out first in a narrow terminal.
 _DISPENSABLE = ("edge types", "hops", "paths", "strongest features", "training labels", "ends at")
-_TABLES = ("path", "end-node", "label", "class", "feature")
+_TABLES = ("path", "end-node", "label", "class", "feature", "metapath")
 
 
 TargetClass = Annotated[
@@ -41,7 +42,7 @@ By = Annotated[
     text_option(
         "TABLE",
         "Table to print and to write: 'path', or contributions added up by 'end-node', 'label' (labeled node), 'class' "
-        "(of the labels) or 'feature' \\[end nodes and paths are printed, paths are written].",
+        "(of the labels), 'feature' or 'metapath' \\[end nodes and paths are printed, paths are written].",
         choices=_TABLES,
     ),
 ]
@@ -80,6 +81,7 @@ def explain(
 
       cge explain model
       cge explain model --compare
+      cge explain model --by metapath
       cge explain model --node 35
       cge explain model --node 35 --class Theory --by feature
       cge explain model --node 35 --to 887 --json
@@ -104,6 +106,9 @@ def explain(
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
+        if by == "metapath":
+            _print_metapaths(folder, model.metapaths(top or 10, classifier=_index(classifier)), as_json, quiet)
+            return
         comparison = model.compare_weighting(train_uniform=compare)
         if as_json:
             parameters = getattr(model, "weight_parameters_", None)
@@ -112,9 +117,9 @@ def explain(
             heading("Path weighting")
             print("\n".join(map(printable, comparison.sentences())))
         return
-    index = int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
     new, notes = update.read(model)
-    explanation = _explain(model, node, to, target_class, new, {"top": top, "hop": hop, "classifier": index})
+    options = {"top": top, "hop": hop, "classifier": _index(classifier)}
+    explanation = _explain(model, node, to, target_class, new, options)
     table = by or "path"
     notes += [note for path, kind in files for note in _write(explanation, table, path, kind, exact)]
     if not quiet:
@@ -125,6 +130,29 @@ def explain(
         print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
         _print(explanation, by, regression=regression)
+
+
+def _index(classifier: str) -> int | str:
+    """Return the index of a classifier, or its name."""
+    return int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
+
+
+def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool, quiet: bool) -> None:
+    """Print the metapaths of a model, as shares of all path weights and contributions."""
+    if as_json:
+        print_json({"folder": folder, "metapaths": [row.to_dict() for row in metapaths]})
+    elif not quiet:
+        heading("Metapaths with the largest contributions")
+        titles = ("weight", "uniform weight", "contribution", "accuracy without it")
+        columns = [("metapath", "left"), *((title, "right") for title in titles)]
+        print_table(columns, (_metapath_cells(row) for row in metapaths))
+        print(fill("Weights and contributions are shares of those of all metapaths.", width()))
+
+
+def _metapath_cells(row: MetapathWeight) -> list[str]:
+    shares = [f"{share:.1%}" for share in (row.weight, row.uniform_weight, row.contribution)]
+    loss = "" if row.accuracy_loss is None else f"{-100 * row.accuracy_loss:+.1f} points"
+    return [printable(row.metapath), *shares, loss]
 
 
 def _explain(

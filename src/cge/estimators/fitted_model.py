@@ -12,6 +12,7 @@ from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.explain.contribution_tables import Labels
 from cge.explain.explainer import Explainer
+from cge.explain.path_sources import AllPaths
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.store import metadata_field, metadata_record
@@ -170,6 +171,10 @@ class FittedModel:
         `classifier` is the index of one in an ensemble.
         """
         raise NotImplementedError
+
+    def uniform_paths(self) -> AllPaths:
+        """Return all paths of the training graph with uniform weights."""
+        raise InputError("the paper's algorithm has no weights of metapaths", hint="train a CGE")
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""
