@@ -101,15 +101,15 @@ def checked_weights(weights: Any, count: int) -> Array:
     return values
 
 
-def encode_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
-    """Return `count` edge types as indices into their names, and the names."""
-    codes, names = factorize(as_id_array(types, "edge types"))
+def encode_types(types: Sequence[Any] | Array, count: int, what: str = "edge") -> tuple[Array, tuple[str, ...]]:
+    """Return the types of `count` edges (or nodes) as indices into their names, and the names."""
+    codes, names = factorize(as_id_array(types, f"{what} types"))
     if len({str(name) for name in names}) < len(names):
-        raise InputError("edge types must differ as text, found for example both 1 and '1'")
+        raise InputError(f"{what} types must differ as text, found for example both 1 and '1'")
     if len(codes) != count:
-        raise InputError(f"there are {count:,} edges, but {len(codes):,} edge types")
+        raise InputError(f"there are {count:,} {what}s, but {len(codes):,} {what} types")
     if len(names) > np.iinfo(np.int16).max:
-        raise InputError(f"there are {len(names):,} edge types; at most {np.iinfo(np.int16).max:,} are supported")
+        raise InputError(f"there are {len(names):,} {what} types; at most {np.iinfo(np.int16).max:,} are supported")
     return codes.astype(np.int16), tuple(str(name) for name in names)
 
 
@@ -174,35 +174,3 @@ def scipy_rows(adjacency: Any, directed: bool | None, weighted: bool | None, sel
     weights = values if weighted else None
     rows = build_rows(size, source, matrix.indices, weights, directed=True, self_loops=self_loops)
     return rows, not symmetric if directed is None else directed
-
-
-def networkx_edges(graph: Any, weight: str | None) -> tuple[list[Any], list[Any], list[Any] | None, bool]:
-    """Return the edges and nodes of a NetworkX graph, its weights or None, and whether it is directed."""
-    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
-        raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
-    triples = list(graph.edges(data=weight, default=None)) if weight else [(u, v, None) for u, v in graph.edges()]
-    values = [value for _, _, value in triples]
-    weights = None if all(value is None for value in values) else [1.0 if value is None else value for value in values]
-    return [(u, v) for u, v, _ in triples], list(graph.nodes), weights, bool(graph.is_directed())
-
-
-def pyg_adjacency(data: Any) -> tuple[sp.csr_array, bool]:
-    """Return the adjacency matrix of a PyTorch Geometric `Data`, and whether it has weights."""
-    if getattr(data, "edge_index", None) is None:
-        raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
-    edge_index = to_numpy(data.edge_index)
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise InputError(f"edge_index must have shape (2, edges), found {edge_index.shape}")
-    count = edge_index.shape[1]
-    values, attributes = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
-    if values is None and attributes is not None and to_numpy(attributes).size == count:
-        values = to_numpy(attributes).reshape(-1)
-    size = int(getattr(data, "num_nodes", None) or (edge_index.max() + 1 if count else 0))
-    weights = np.ones(count) if values is None else checked_weights(to_numpy(values), count)
-    wrong = edge_index[(edge_index < 0) | (edge_index >= size)]
-    if len(wrong):
-        raise InputError(f"edge_index contains {int(wrong[0])}, but the graph has {size:,} nodes")
-    matrix = sp.csr_array(sp.coo_array((weights, (edge_index[0], edge_index[1])), shape=(size, size)))
-    if values is None:
-        matrix.data[:] = 1
-    return matrix, values is not None

@@ -1,8 +1,8 @@
-"""The graph: compressed sparse rows, the user's own node ids, optional features, edge weights and edge types."""
+"""The graph: compressed sparse rows, the user's own node ids, optional features, weights, types and edge features."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,25 @@ import scipy.sparse as sp
 from cge import checks
 from cge.arrays import Array
 from cge.csr import build_rows, check_endpoints, check_order, check_rows
-from cge.errors import InputError, Param, counted, format_value
+from cge.errors import InputError, Param, counted, format_list, format_value
+from cge.graph_conversions import GraphConversions
 from cge.graph_summary import GraphSummary, summarize
-from cge.ids import IdIndex, as_id_array, find_nodes, id_sequence, unique_index
+from cge.graph_types import (
+    Relations,
+    block_features,
+    checked_edge_features,
+    encode_node_types,
+    entry_features,
+    relations_of,
+    with_reverse_entries,
+)
+from cge.ids import IdIndex, find_nodes, id_sequence
+
+EDGE_ARRAYS = ("weights", "edge_types", "edge_features")  # attributes with an item for each entry of the rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(GraphConversions):
     """A graph in compressed sparse rows. Build it with one of the `from_…` methods, not with the constructor.
 
     Arrays use node indices 0 … n-1; `node_ids[index]` is the id of a node. An undirected edge is in the rows of both
@@ -47,6 +59,10 @@ class Graph:
         Node features: a dense array or a `scipy.sparse.csr_array`.
     feature_names : tuple
         Names of the feature columns, where the file has a header; features of new nodes are put in this order.
+    node_types : (n,) int16 or None
+        Indices into `node_type_names`.
+    edge_features : (m, d) float32 or None
+        Numbers of each edge, such as its age; NaN where a value is missing. `edge_feature_names` are their names.
 
     Examples
     --------
@@ -64,11 +80,15 @@ class Graph:
     edge_type_names: tuple[str, ...] = ()
     features: checks.Features | None = None
     feature_names: tuple[str, ...] = ()
+    node_types: Array | None = None
+    node_type_names: tuple[str, ...] = ()
+    edge_features: Array | None = None
+    edge_feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_rows(self.indptr, self.indices, len(self.node_ids))
         check_order(self.indptr, self.indices)
-        for name in ("indptr", "indices", "node_ids", "weights", "edge_types", "features"):
+        for name in ("indptr", "indices", "node_ids", "features", "node_types", *EDGE_ARRAYS):
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
                 array = array.view()
@@ -89,17 +109,21 @@ class Graph:
         edge_types: Sequence[Any] | Array | None = None,
         num_nodes: int | None = None,
         self_loops: bool = False,
+        node_types: Any = None,
+        edge_features: Any = None,
     ) -> Graph:
         """Build a graph from pairs of node ids.
 
-        Duplicates are merged: weights add up, edges without weights collapse.
+        Duplicates are merged: weights add up, edge features are averaged.
 
         Parameters
         ----------
         edges : (k, 2) array, a list of pairs, or a tuple of two arrays (sources, targets)
             Ids: integers (gaps allowed), strings or anything hashable.
         features : (n, f) array or SciPy sparse matrix, optional
-            Row i belongs to node i: the i-th of `node_ids`, or the integer i where no `node_ids` are given.
+            Row i belongs to node i: the i-th of `node_ids`, or the integer i where no `node_ids` are given. With
+            `node_types` also {type: matrix}, of any width, whose rows are the nodes of that type; the result is sparse,
+            with columns of its own for each type.
         node_ids : sequence, optional
             All nodes, in order, isolated ones included. Without it nodes are those that occur in `edges` (integers
             ascending, others in order of first appearance), or 0 … n-1 where `features` or `num_nodes` determines n.
@@ -113,6 +137,10 @@ class Graph:
             Nodes are the integers 0 … num_nodes-1.
         self_loops : bool
             Keep edges from a node to itself; by default they are dropped.
+        node_types : (n,) names, or {node id: name}, optional
+            Of the nodes, in their order.
+        edge_features : (k, d) numbers or {name: (k,) numbers}, optional
+            Of the edges; NaN or None is a missing value.
 
         Examples
         --------
@@ -123,12 +151,13 @@ class Graph:
         """
         if node_ids is not None and num_nodes is not None:
             raise InputError("pass node_ids or num_nodes, not both")
-        size = num_nodes if num_nodes is not None or features is None else checks.row_count(features)
+        size, rows = num_nodes, next((each for each in (features, node_types) if _has_rows(each)), None)
+        if size is None and rows is not None:
+            size = checks.row_count(rows)
         source, target, ids = checks.number_edges(edges, node_ids, size)
-        graph = cls.from_codes(
-            source, target, ids, weights=weights, edge_types=edge_types, directed=directed, self_loops=self_loops
-        )
-        return graph.with_features(features)
+        options: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "edge_features": edge_features}
+        graph = cls.from_codes(source, target, ids, weights=weights, edge_types=edge_types, **options)
+        return graph.with_node_types(node_types).with_features(features)
 
     @classmethod
     def from_codes(
@@ -141,6 +170,7 @@ class Graph:
         edge_types: Sequence[Any] | Array | None = None,
         directed: bool = False,
         self_loops: bool = False,
+        edge_features: Any = None,
     ) -> Graph:
         """Build a graph from node *indices* into `node_ids`, which must be unique and are not copied.
 
@@ -150,83 +180,12 @@ class Graph:
         types, names = (None, ()) if edge_types is None else checks.encode_types(edge_types, len(source))
         values = None if weights is None else checks.checked_weights(weights, len(source))
         rows = build_rows(len(node_ids), source, target, values, types, directed=directed, self_loops=self_loops)
-        return cls(rows.indptr, rows.indices, node_ids, directed, rows.weights, rows.types, names)
-
-    @classmethod
-    def from_scipy(
-        cls,
-        adjacency: Any,
-        features: Any = None,
-        node_ids: Iterable[Hashable] | None = None,
-        directed: bool | None = None,
-        *,
-        weighted: bool | None = None,
-        self_loops: bool = False,
-    ) -> Graph:
-        """Build a graph from a square sparse adjacency matrix.
-
-        Parameters
-        ----------
-        adjacency : (n, n) SciPy sparse matrix or array
-            Entry (u, v) is the weight of the edge from u to v.
-        features, node_ids, self_loops
-            As for `from_edges`; without `node_ids` nodes are the integers 0 … n-1.
-        directed : bool, optional
-            None: a symmetric matrix makes an undirected graph, any other a directed one.
-        weighted : bool, optional
-            None: a matrix of equal values makes a graph without weights.
-
-        Examples
-        --------
-        >>> Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
-        Graph(3 nodes, 2 directed edges)
-        """
-        rows, directed = checks.scipy_rows(adjacency, directed, weighted, self_loops)
-        size = len(rows.indptr) - 1
-        ids = np.arange(size, dtype=np.int64) if node_ids is None else as_id_array(node_ids).copy()
-        if len(ids) != size:
-            raise InputError(f"the matrix has {size:,} rows, but there are {len(ids):,} node ids")
-        unique_index(ids)
-        return cls(rows.indptr, rows.indices, ids, directed, rows.weights).with_features(features)
-
-    @classmethod
-    def from_networkx(
-        cls, graph: Any, features: Any = None, weight: str | None = "weight", *, self_loops: bool = False
-    ) -> Graph:
-        """Build a graph from a NetworkX graph (anything with `nodes`, `edges(data=…)` and `is_directed`).
-
-        Parameters
-        ----------
-        graph : networkx.Graph or DiGraph
-            Its nodes become the ids.
-        features : (n, f) array or SciPy sparse matrix, optional
-            A row for each of `graph.nodes`, in their order.
-        weight : str, optional
-            The edge attribute to read; where no edge has it, the graph has no weights, and where some have it, the
-            weight of the others is 1. None reads no weights.
-        self_loops : bool
-            As for `from_edges`.
-        """
-        edges, nodes, weights, directed = checks.networkx_edges(graph, weight)
-        return cls.from_edges(edges, features, nodes, weights, directed, self_loops=self_loops)
-
-    @classmethod
-    def from_pyg(cls, data: Any, directed: bool | None = None, *, self_loops: bool = False) -> Graph:
-        """Build a graph from a PyTorch Geometric `Data` (anything with `edge_index`; `x`, `edge_weight` are optional).
-
-        Parameters
-        ----------
-        data : torch_geometric.data.Data
-            `x` are the features. A one-dimensional `edge_attr` is read as weights where there is no `edge_weight`.
-        directed : bool, optional
-            None: undirected if every edge has its reverse.
-        self_loops : bool
-            As for `from_edges`.
-        """
-        matrix, weighted = checks.pyg_adjacency(data)
-        features = getattr(data, "x", None)
-        features = None if features is None else checks.to_numpy(features)
-        return cls.from_scipy(matrix, features, directed=directed, weighted=weighted, self_loops=self_loops)
+        graph = cls(rows.indptr, rows.indices, node_ids, directed, rows.weights, rows.types, names)
+        if edge_features is None:
+            return graph
+        table, columns = checked_edge_features(edge_features, len(source))
+        table = entry_features(rows, source, target, types, table, directed=directed)
+        return replace(graph, edge_features=table, edge_feature_names=columns)
 
     # ------------------------------------------------------------------ queries
 
@@ -258,7 +217,9 @@ class Graph:
         kind = "directed" if self.directed else "undirected"
         parts = [counted(self.num_nodes, "node"), counted(self.num_edges, f"{kind} edge")]
         parts += ["weighted"] if self.weights is not None else []
+        parts += [counted(len(self.node_type_names), "node type")] if self.node_type_names else []
         parts += [counted(len(self.edge_type_names), "edge type")] if self.edge_type_names else []
+        parts += [counted(len(self.edge_feature_names), "edge feature")] if self.edge_feature_names else []
         parts += [counted(self.features.shape[1], "feature")] if self.features is not None else []
         return f"Graph({', '.join(parts)})"
 
@@ -295,10 +256,55 @@ class Graph:
         matrix.sum_duplicates()
         return matrix
 
+    @cached_property
+    def relations(self) -> Relations:
+        """The relation of each entry of the rows: node type of the source, edge type, node type of the target."""
+        node_types, edge_types = (self.node_types, self.node_type_names), (self.edge_types, self.edge_type_names)
+        return relations_of(self.indptr, self.indices, node_types, edge_types)
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations; 1 in a graph without types."""
+        return 1 if self.node_types is None and self.edge_types is None else len(self.relations.names)
+
+    def nodes_of_type(self, name: str) -> Array:
+        """Return the indices of the nodes of a type, `(k,)`."""
+        if name not in self.node_type_names or self.node_types is None:
+            expected = f"one of {format_list(self.node_type_names)}" if self.node_type_names else "None: there are none"
+            raise InputError(parameter="node_type", expected=expected, found=name)
+        return np.flatnonzero(self.node_types == self.node_type_names.index(name))
+
+    def with_node_types(self, node_types: Any) -> Graph:
+        """Return the same graph with types of its nodes: `(n,)` names, or {node id: name}."""
+        if node_types is None and self.node_types is None:
+            return self
+        codes, names = (None, ()) if node_types is None else encode_node_types(node_types, self)
+        return replace(self, node_types=codes, node_type_names=names)
+
+    def with_reverse_edges(self) -> Graph:
+        """Return a directed graph that also has each edge in reverse, as an edge of the type "rev_…", as in PyG.
+
+        Paths can then go against the direction of edges, and an edge and its reverse have weights of their own.
+
+        >>> graph = Graph.from_edges([("ann", "x")], edge_types=["writes"], directed=True).with_reverse_edges()
+        >>> graph.neighbors("x"), graph.edge_type_names
+        (['ann'], ('writes', 'rev_writes'))
+        """
+        return replace(self, **with_reverse_entries(self))
+
+    def edge_arrays(self) -> list[tuple[str, Any]]:
+        """Return name and value of the attributes with an item for each entry of the rows: `(m, …)` or None."""
+        return [(name, getattr(self, name)) for name in EDGE_ARRAYS]
+
     def with_features(self, features: Any) -> Graph:
-        """Return the same graph with a copy of these node features."""
+        """Return the same graph with a copy of these node features: a matrix, or {node type: matrix}."""
         if features is None and self.features is None:
             return self
+        if isinstance(features, Mapping):
+            if self.node_types is None:
+                raise InputError("features by node type need node_types; pass them, or one matrix for all nodes")
+            blocks, names = block_features(features, self.node_types, self.node_type_names)
+            return replace(self, features=blocks, feature_names=names)
         checked = None if features is None else checks.checked_features(features, self.num_nodes)
         return replace(self, features=checked, feature_names=())
 
@@ -321,16 +327,22 @@ class Graph:
         inside = (new_index[source] >= 0) & (new_index[self.indices] >= 0)
         sizes = np.bincount(new_index[source[inside]], minlength=len(node_idx))
         features: Any = self.features
+        parts: dict[str, Any] = {name: None if part is None else part[inside] for name, part in self.edge_arrays()}
         return replace(
             self,
             indptr=np.r_[0, np.cumsum(sizes)].astype(self.indptr.dtype),
             indices=new_index[self.indices[inside]].astype(self.indices.dtype),
             node_ids=self.node_ids[node_idx],
-            weights=None if self.weights is None else self.weights[inside],
-            edge_types=None if self.edge_types is None else self.edge_types[inside],
             features=None if features is None else features[node_idx],
+            node_types=None if self.node_types is None else self.node_types[node_idx],
+            **parts,
         )
 
     def summary(self) -> GraphSummary:
         """Return counts of nodes, edges, components and isolated nodes, quantiles of degrees, and memory."""
         return summarize(self)
+
+
+def _has_rows(values: Any) -> bool:
+    """Return whether features or node types are in the order of the nodes, not by id or type."""
+    return values is not None and not isinstance(values, Mapping)

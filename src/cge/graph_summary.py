@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ class GraphSummary:
     """What `Graph.summary` returns; `str()` of it is a small table.
 
     `degree_quantiles` are the 0, 25, 50, 75, 90, 99 and 100 % quantiles; `isolated` nodes have no edge in or out;
-    `components` ignore directions.
+    `components` ignore directions; `node_types` has the number of nodes of each type.
     """
 
     nodes: int
@@ -29,6 +29,8 @@ class GraphSummary:
     features: int
     feature_density: float
     memory_bytes: int
+    node_types: dict[str, int] = field(default_factory=dict)
+    edge_features: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the table as (name, value) pairs of text."""
@@ -42,8 +44,13 @@ class GraphSummary:
             ("degree", " · ".join(degrees)),
             ("edge weights", "yes" if self.weighted else "no"),
         ]
+        if self.node_types:
+            counts = ", ".join(f"{name} {count:,}" for name, count in list(self.node_types.items())[:8])
+            rows.append(("node types", f"{len(self.node_types)}: {counts}"))
         if self.edge_types:
             rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(self.edge_types[:8])}"))
+        if self.edge_features:
+            rows.append(("edge features", f"{len(self.edge_features)}: {', '.join(self.edge_features[:8])}"))
         shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
         size = self.memory_bytes
         memory = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
@@ -62,7 +69,9 @@ def summarize(graph: Any) -> GraphSummary:
     total_degrees = np.bincount(indices, minlength=size) + graph.degrees
     structure = sp.csr_array((np.ones(len(indices), np.int8), indices, graph.indptr), shape=(size, size))
     components = int(connected_components(structure, directed=False)[0]) if size else 0
-    arrays = [graph.indptr, indices, graph.node_ids, graph.weights, graph.edge_types]
+    arrays = [graph.indptr, indices, graph.node_ids, graph.node_types, *(part for _, part in graph.edge_arrays())]
+    names = graph.node_type_names
+    type_counts = [] if graph.node_types is None else np.bincount(graph.node_types, minlength=len(names)).tolist()
     features = graph.features
     is_sparse = isinstance(features, sp.csr_array)
     arrays += [features.data, features.indices, features.indptr] if is_sparse else [features]
@@ -79,4 +88,6 @@ def summarize(graph: Any) -> GraphSummary:
         features=0 if features is None else int(features.shape[1]),
         feature_density=float(nonzero / np.prod(features.shape)) if nonzero else 0.0,
         memory_bytes=sum(array.nbytes for array in arrays if array is not None),
+        node_types=dict(zip(names, type_counts, strict=True)),
+        edge_features=graph.edge_feature_names,
     )

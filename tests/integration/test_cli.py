@@ -256,7 +256,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["datasets", "--json"]) == 0
     result = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
-    assert len(result) == 13
+    assert len(result) == 17
     assert result["cora"]["location"] == "bundled"
     assert run(["datasets"]) == 0
     output = capsys.readouterr().out
@@ -274,7 +274,7 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
             ["check", "cora"],
             "cora: there is no such file; EDGES is a file, data sets by name work in 'cge evaluate' and 'cge tune'",
         ),
-        (["check"], "Missing argument 'EDGES'; 'cge check --help' lists the options"),
+        (["check"], "give a file EDGES, or --edges TYPE=FILE for each edge type, and not both"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists the options"),
         (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, walks"),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file; check its path"),

@@ -24,9 +24,9 @@ from cge.errors import FileFormatError, InputError, MissingDataError
 
 NAMES = [
     *("cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm"),
-    *("actor", "chameleon", "squirrel"),
+    *("actor", "chameleon", "squirrel", "acm", "imdb", "yelp", "aifb"),
 ]
-BY_HAND = {"nell-0.1", "nell-0.01", "nell-0.001", "vispub", "debian", "npm"}
+BY_HAND = {"nell-0.1", "nell-0.01", "nell-0.001", "vispub", "debian", "npm", "acm", "imdb", "yelp", "aifb"}
 
 
 @pytest.fixture(autouse=True)

@@ -99,7 +99,8 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, arguments without braces or brackets."""
-        pieces, marks = super().collect_usage_pieces(ctx), "{}[]" if self._has_config() else "{}"
+        replaceable = self._has_config() or any("--edges" in parameter.opts for parameter in self.params)
+        pieces, marks = super().collect_usage_pieces(ctx), "{}[]" if replaceable else "{}"
         return [piece if piece == "[OPTIONS]" else piece.strip(marks) for piece in pieces]
 
     def _has_config(self) -> bool:

@@ -161,7 +161,7 @@ def use_config(context: typer.Context, file: str | None) -> str | None:
     every = {name for other in METHODS for name in flat_settings(estimator_of(other))}
     options: dict[str, Any] = {
         option.opts[0].lstrip("-").replace("-", "_"): option
-        for option in context.command.params
+        for option in sorted(context.command.params, key=lambda each: each.param_type_name == "argument")
         if option.name not in ("config", *every)
     }
     specs = {name: spec[:3] for name, spec in known.items()}
@@ -182,6 +182,8 @@ def _default(file: str, key: str, value: Any, option: Any) -> Any:
     if option is not None and isinstance(value, bool) != bool(getattr(option, "is_flag", False)):
         expected = "true or false" if not isinstance(value, bool) else "text"
         raise FileFormatError(file, f"{key} must be {expected}, found {format_value(value)}")
+    if getattr(option, "multiple", False):
+        return [str(each) for each in value] if isinstance(value, list) else [str(value)]
     if isinstance(value, list | dict):
         raise FileFormatError(file, f"{key} must be one value, found {format_value(value)}")
     return value if isinstance(value, bool) else str(value)

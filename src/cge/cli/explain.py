@@ -17,6 +17,7 @@ from cge.errors import InputError, counted
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
+    from cge.explain.metapath_weights import MetapathWeight
 
 _FOLDED = 16  # characters to which columns of text may be folded
 # Left out first in a narrow terminal.
@@ -28,8 +29,9 @@ _EMPTY = {  # what is printed instead of a table without rows
     "labeled-node": _NO_LABELS,
     "label": _NO_LABELS,
     "feature": "No features are propagated.",
+    "metapath": "Edges have no types.",
 }
-_TABLES = ("path", "endpoint", "labeled-node", "label", "feature")
+_TABLES = ("path", "endpoint", "labeled-node", "label", "feature", "metapath")
 
 
 TargetClass = Annotated[
@@ -48,8 +50,8 @@ By = Annotated[
     str | None,
     text_option(
         "TABLE",
-        "Table to print and to write: 'path', or contributions added up by 'endpoint', 'labeled-node', 'label' or "
-        "'feature' \\[endpoints and paths are printed, paths are written].",
+        "Table to print and to write: 'path', or contributions added up by 'endpoint', 'labeled-node', 'label', "
+        "'feature' or 'metapath' \\[endpoints and paths are printed, paths are written].",
         choices=_TABLES,
     ),
 ]
@@ -88,6 +90,7 @@ def explain(
 
       cge explain model
       cge explain model --compare
+      cge explain model --by metapath
       cge explain model --node 35
       cge explain model --node 35 --class Theory --by feature
       cge explain model --node 35 --to 887 --json
@@ -112,6 +115,9 @@ def explain(
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
+        if by == "metapath":
+            _print_metapaths(folder, model.metapaths(top or 10, classifier=_index(classifier)), as_json, quiet)
+            return
         comparison = model.compare_weighting(train_uniform=compare)
         if as_json:
             parameters = getattr(model, "weight_parameters_", None)
@@ -120,9 +126,9 @@ def explain(
             heading("Path weighting")
             print("\n".join(map(printable, comparison.sentences())))
         return
-    index = int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
     new, notes = update.read(model)
-    explanation = _explain(model, node, to, target_class, new, {"top": top, "hop": hop, "classifier": index})
+    options = {"top": top, "hop": hop, "classifier": _index(classifier)}
+    explanation = _explain(model, node, to, target_class, new, options)
     table = by or "path"
     notes += [note for path, kind in files for note in _write(explanation, table, path, kind, no_escape)]
     if not quiet:
@@ -133,6 +139,29 @@ def explain(
         print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
         _print(explanation, by, regression=regression)
+
+
+def _index(classifier: str) -> int | str:
+    """Return the index of a classifier, or its name."""
+    return int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
+
+
+def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool, quiet: bool) -> None:
+    """Print the metapaths of a model, as shares of all path weights and contributions."""
+    if as_json:
+        print_json({"folder": folder, "metapaths": [row.to_dict() for row in metapaths]})
+    elif not quiet:
+        heading("Metapaths with the largest contributions")
+        titles = ("weight", "uniform weight", "contribution", "accuracy without it")
+        columns = [("metapath", "left"), *((title, "right") for title in titles)]
+        print_table(columns, (_metapath_cells(row) for row in metapaths))
+        print(fill("Weights and contributions are shares of those of all metapaths.", width()))
+
+
+def _metapath_cells(row: MetapathWeight) -> list[str]:
+    shares = [f"{share:.1%}" for share in (row.weight, row.uniform_weight, row.contribution)]
+    loss = "" if row.accuracy_loss is None else f"{-100 * row.accuracy_loss:+.1f} points"
+    return [printable(row.metapath), *shares, loss]
 
 
 def _explain(

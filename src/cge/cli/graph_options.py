@@ -13,7 +13,7 @@ import typer
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import FILES, among, dataset_names, file_option
-from cge.errors import InputError
+from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 def _read(*flags: str, **more: Any) -> Any:
     return typer.Option(*flags, rich_help_panel="File format", **more)
+
+
+def _file(flag: str, metavar: str, text: str) -> Any:
+    return typer.Option(flag, metavar=metavar, help=text, rich_help_panel=FILES)
 
 
 def _column(content: str) -> Any:
@@ -46,6 +50,12 @@ Target = Annotated[str | None, _column("targets")]
 Weight = Annotated[str | None, _column("edge weights")]
 EdgeType = Annotated[str | None, _column("edge types")]
 NodeColumn = Annotated[str | None, _column("nodes in the labels file: a name, or a number from 1")]
+EdgeFeatures = Annotated[
+    list[str] | None, _read(metavar="COLUMN", help="Column of numbers of the edges, which may be missing; repeat it.")
+]
+ReverseEdges = Annotated[
+    bool, _read("--reverse-edges", help="With --directed: also enter each edge in reverse, with a type of its own.")
+]
 LabelColumn = Annotated[str | None, _column("labels in the labels file")]
 
 
@@ -69,12 +79,48 @@ def require_file(option: str, given: str | None, about: dict[str, Any]) -> None:
         raise InputError(f"--{unused.replace('_', '-')} describes the file of {option}; add {option}, or leave it out")
 
 
+def _by_type(option: str, given: list[str]) -> dict[str, str]:
+    """Return files by type, given as TYPE=FILE.
+
+    >>> _by_type("--edges", ["cites=a.csv", "writes=b=c.csv"])
+    {'cites': 'a.csv', 'writes': 'b=c.csv'}
+    """
+    pairs = [each.partition("=") for each in given]
+    wrong = next((value for value, (name, _, path) in zip(given, pairs, strict=True) if not name or not path), None)
+    if wrong is not None:
+        raise InputError(f"{option} must be TYPE=FILE where it is repeated, found {format_value(wrong)}")
+    names = [name for name, _, _ in pairs]
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise InputError(f"{option} names the type {format_value(duplicate)} twice; give each type one file")
+    return {name: path for name, _, path in pairs}
+
+
+def _features(given: list[str] | None) -> Any:
+    """Return the file of features, or files by node type; a single file may have a name with "="."""
+    if not given:
+        return None
+    single = len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists())
+    return given[0] if single else _by_type("--features", given)
+
+
 @dataclass(frozen=True)
 class Files:
     """The options about the files of a graph; each field is an option."""
 
-    edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")]
-    features: Annotated[str | None, file_option("Features: {suffixes of features}.")] = None
+    edges: Annotated[str | None, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")] = None
+    relation_files: Annotated[
+        list[str] | None,
+        _file("--edges", "TYPE=FILE", "Edges of one type, instead of EDGES; repeat it for each type."),
+    ] = None
+    features: Annotated[
+        list[str] | None,
+        _file("--features", "FILE", "Features: {suffixes of features}; TYPE=FILE for one node type, repeat it."),
+    ] = None
+    node_types: Annotated[
+        str | None,
+        _file("--node-types", "FILE|COLUMN", "Node types: a table of nodes and types, or a column of --node-list."),
+    ] = None
     node_list: Annotated[str | None, file_option("All node ids, isolated nodes included: {suffixes of nodes}.")] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
     self_loops: SelfLoops = False
@@ -93,6 +139,8 @@ class Files:
     target: Target = None
     weight: Weight = None
     edge_type: EdgeType = None
+    edge_features: EdgeFeatures = None
+    reverse_edges: ReverseEdges = False
     node_column: NodeColumn = None
     label_column: LabelColumn = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
@@ -102,14 +150,19 @@ class Files:
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
-        if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
+        if (self.edges is None) == (not self.relation_files):
+            raise InputError("give a file EDGES, or --edges TYPE=FILE for each edge type, and not both")
+        if self.edges is not None and not Path(self.edges).exists() and self.edges.lower() in dataset_names():
             hint = "EDGES is a file, data sets by name work in 'cge evaluate' and 'cge tune'"
             raise InputError(f"{self.edges}: there is no such file", hint=hint)
         text = text_options(self.header, self.delimiter, self.comment)
         source, target, weight, edge_type = map(column_of, (self.source, self.target, self.weight, self.edge_type))
-        options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text)
+        columns = tuple(map(column_of, self.edge_features or ()))
+        options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text, columns)  # type: ignore[arg-type]
         how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
-        return read_graph_with_summary(self.edges, self.features, options=options, **how)
+        how |= {"node_types": self.node_types, "reverse_edges": self.reverse_edges}
+        edges: Any = self.edges if self.relation_files is None else _by_type("--edges", self.relation_files)
+        return read_graph_with_summary(edges, _features(self.features), options=options, **how)
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
@@ -130,6 +183,7 @@ class UpdateFiles:
         None
     )
     feature_nodes: Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")] = None
+    node_types: Annotated[str | None, file_option("A table of new nodes and their types.")] = None
     weighted: Weighted = None
     self_loops: SelfLoops = False
     delimiter: Delimiter = None
@@ -164,6 +218,7 @@ class UpdateFiles:
         text = text_options(self.header, self.delimiter, self.comment)
         options = EdgeOptions(**self._columns(), weighted=self.weighted, text=text)
         how: dict[str, Any] = {"options": options, "self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
+        how["node_types"] = self.node_types
         return read_graph_update(model.graph_, self.graph, self.features, **how)
 
 

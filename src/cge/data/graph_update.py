@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from cge.checks import Features, checked_features, checked_weights, concatenate_
 from cge.csr import build_rows
 from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
+from cge.graph_types import checked_edge_features, entry_features
 from cge.ids import as_id_array, factorize, unique_index
 
 _UNTYPED = "(none)"  # the type of new edges without a type, in a graph with types
@@ -29,8 +30,10 @@ class GraphUpdate:
     ----------
     edges : pairs of ids, as for `Graph.from_edges`
         Between new nodes, or between new and existing ones.
-    weights : (k,), edge_types : (k,) names
-        Of the edges.
+    weights : (k,), edge_types : (k,) names, edge_features : (k, d) numbers or {name: (k,) numbers}
+        Of the edges. Without edge features, they count as missing.
+    node_types : {node id: type}
+        Of new nodes. Others get the type that nodes with such edges have.
     self_loops : bool
         Keep edges from a node to itself; by default they are dropped.
     feature_ids : (r,) ids, features : (r, f)
@@ -43,6 +46,8 @@ class GraphUpdate:
     self_loops: bool = False
     feature_ids: Any = ()
     features: Any = None
+    node_types: Mapping[Any, str] | None = None
+    edge_features: Any = None
 
     @property
     def num_edges(self) -> int:
@@ -94,6 +99,10 @@ def extend_graph(graph: Graph, update: GraphUpdate, default_features: Array | No
         examples = f"ids of existing nodes are, for example, {format_list(graph.node_ids[:3].tolist())}"
         notes.append(f"no new edge is connected to an existing node; {examples}")
     extended = _with_edges(graph, update, node_ids, (source, target), notes)
+    if graph.node_types is not None:
+        extended = _with_node_types(graph, extended, update.node_types or {}, notes)
+    elif update.node_types:
+        notes.append("the graph has no node types, so those of new nodes are ignored")
     has_features = np.zeros(len(node_ids), bool)
     if graph.features is None:
         if update.features is not None:
@@ -158,7 +167,74 @@ def _with_edges(
     if graph.edge_types is not None and types is not None:
         types = np.r_[graph.edge_types, types[is_new], types[reverse]].astype(np.int16)
     rows = build_rows(len(node_ids), all_sources, all_targets, weights, types, directed=True, self_loops=True)
-    return Graph(rows.indptr, rows.indices, node_ids, graph.directed, rows.weights, rows.types, names)
+    extended = Graph(rows.indptr, rows.indices, node_ids, graph.directed, rows.weights, rows.types, names)
+    table = _edge_features(graph, update, len(source), notes)
+    if table is None:
+        return extended
+    values = np.concatenate([graph.edge_features, table[is_new], table[reverse]])
+    values = entry_features(rows, all_sources, all_targets, types, values, directed=True)
+    return replace(extended, edge_features=values, edge_feature_names=graph.edge_feature_names)
+
+
+def _edge_features(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> Array | None:
+    """Return features of new edges in the order of those of the graph, NaN where missing; None if it has none."""
+    names = graph.edge_feature_names
+    if not names:
+        if update.edge_features is not None:
+            notes.append("the graph has no edge features, so those of new edges are ignored")
+        return None
+    table = np.full((count, len(names)), np.nan, np.float32)
+    if update.edge_features is None:
+        if count:
+            notes.append("the new edges have no edge features, so they count as missing")
+        return table
+    values, columns = checked_edge_features(update.edge_features, count)
+    by_name = isinstance(update.edge_features, Mapping) or hasattr(update.edge_features, "columns")
+    if not by_name and values.shape[1] != len(names):
+        raise InputError(f"new edges need {len(names):,} features, as the others have, found {values.shape[1]:,}")
+    unknown = next((name for name in columns if by_name and name not in names), None)
+    if unknown is not None:
+        raise InputError(f"the graph has no edge feature {format_value(unknown)}; it has {format_list(names)}")
+    table[:, [names.index(name) for name in columns] if by_name else slice(None)] = values
+    return table
+
+
+def _with_node_types(graph: Graph, extended: Graph, given: Mapping[Any, str], notes: list[str]) -> Graph:
+    """Return an extended graph with node types: of new nodes as given, or most frequent at the ends of such edges."""
+    size, names = len(graph), graph.node_type_names
+    types = np.concatenate([graph.node_types, np.full(len(extended) - size, -1, np.int16)])
+    for node, name in given.items():
+        if str(name) not in names:
+            known = format_list(names)
+            raise InputError(f"node {format_value(node)} is of the type {format_value(name)}; the types are {known}")
+        if node in extended and extended.index_of(node) >= size:
+            types[extended.index_of(node)] = names.index(str(name))
+    unknown = np.flatnonzero(types < 0)
+    if len(unknown):
+        notes.append(f"{len(unknown):,} new nodes have no type, so each gets that of nodes with such edges")
+        types[unknown] = _types_by_edges(graph, extended, types, unknown)
+    return replace(extended, node_types=types, node_type_names=names)
+
+
+def _types_by_edges(graph: Graph, extended: Graph, types: Array, nodes: Array) -> Array:
+    """Return for each of some nodes the type that is most frequent at that end of such edges; else of all nodes."""
+    kinds = len(graph.node_type_names)
+    frequency = np.zeros((len(extended.edge_type_names) or 1, kinds, kinds))  # by edge type, type there, type here
+    for here, there, edge in _directions(graph):
+        np.add.at(frequency, (edge, types[there], types[here]), 1)
+    total = np.zeros((len(extended), kinds))
+    for here, there, edge in _directions(extended):
+        used = (types[here] < 0) & (types[there] >= 0)
+        np.add.at(total, here[used], frequency[edge[used], types[there[used]]])
+    common = np.bincount(types[types >= 0]).argmax()
+    return np.where(total[nodes].any(axis=1), total[nodes].argmax(axis=1), common).astype(np.int16)
+
+
+def _directions(graph: Graph) -> list[tuple[Array, Array, Array]]:
+    """Return both ends of all entries and their edge types; those of a directed graph also the other way round."""
+    rows = np.repeat(np.arange(len(graph)), graph.degrees)
+    edge = np.zeros(len(rows), np.int64) if graph.edge_types is None else graph.edge_types
+    return [(rows, graph.indices, edge), *([(graph.indices, rows, edge)] if graph.directed else [])]
 
 
 def _weights(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> Array | None:

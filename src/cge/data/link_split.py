@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -101,5 +102,5 @@ def _links(positive: Array, negative: Array, size: int) -> Links:
 def _with_entries(graph: Graph, source: Array, mask: Array) -> Graph:
     """Return the graph with a subset of the entries of its rows."""
     indptr = np.r_[0, np.cumsum(np.bincount(source[mask], minlength=graph.num_nodes))].astype(graph.indptr.dtype)
-    weights, types = (None if part is None else part[mask] for part in (graph.weights, graph.edge_types))
-    return replace(graph, indptr=indptr, indices=graph.indices[mask], weights=weights, edge_types=types)
+    parts: dict[str, Any] = {name: None if part is None else part[mask] for name, part in graph.edge_arrays()}
+    return replace(graph, indptr=indptr, indices=graph.indices[mask], **parts)

@@ -193,7 +193,8 @@ def _without_inputs(data: EncoderData, nodes: Array) -> Graph:
 
 def _without_edges(graph: Graph, nodes: Array) -> Graph:
     """Return some nodes of a graph without any edge."""
-    edges = {name: getattr(graph, name) for name in ("indices", "weights", "edge_types")}
-    none = {name: value[:0] for name, value in edges.items() if value is not None}
-    indptr, features = np.zeros(len(nodes) + 1, graph.indptr.dtype), cast(Any, graph.features)[nodes]
-    return replace(graph, indptr=indptr, node_ids=graph.node_ids[nodes], features=features, **none)
+    parts: dict[str, Any] = {name: value[:0] for name, value in graph.edge_arrays() if value is not None}
+    parts["indptr"], parts["indices"] = np.zeros(len(nodes) + 1, graph.indptr.dtype), graph.indices[:0]
+    if graph.node_types is not None:
+        parts["node_types"] = graph.node_types[nodes]
+    return replace(graph, node_ids=graph.node_ids[nodes], features=cast(Any, graph.features)[nodes], **parts)

@@ -138,8 +138,9 @@ class CGE(PathEstimator):
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
-        if spec is not None and not spec.applies(self.hops, graph.features is not None):
-            problem = Message.of("{weighting} needs node features, and the graph has none", weighting=spec.name)
+        if spec is not None and not spec.applies(self.hops, graph.features is not None, graph.num_relations > 1):
+            needed = "several node or edge types" if spec.by_relation else "node features"
+            problem = Message.of(f"{{weighting}} needs {needed}, and the graph has none", weighting=spec.name)
             if spec.min_hops > self.hops:
                 problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} hops", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))

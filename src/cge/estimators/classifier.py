@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.data.splits import folds as stratified_folds
-from cge.errors import MAKE_GRAPH, CgeError, InputError, Message, qualified_type
+from cge.errors import MAKE_GRAPH, CgeError, InputError, Message, Param, qualified_type
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
+from cge.graph_types import label_type
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
 
@@ -94,6 +95,7 @@ def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "class
             raise InputError(problem, parameter="validation")
         codes = codes.copy()
         codes[validation_idx] = validation_codes[validation_idx]
+    label_type(graph, np.union1d(train_idx, validation_idx), Param("y"))
     return TaskLabels(codes, target, train_idx, validation_idx)
 
 

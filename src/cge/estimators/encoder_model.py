@@ -20,6 +20,7 @@ from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import ClassifierInfo
+from cge.explain.metapaths import EdgeRelations
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.explain.path_sums import InputFeatures, LabelPaths, ScoreFunction
@@ -149,6 +150,11 @@ class EncoderModel(FittedModel):
         """Return what explains the predictions of one classifier of the ensemble, for some nodes of a graph, or all."""
         return _explainer(self, classifier, graph, rows)
 
+    def uniform_paths(self) -> AllPaths:
+        """Return all paths of the training graph with uniform weights."""
+        weights, count = _uniform_weights(self.data), len(self.selection.weighting.edge_weighting.hop_weights)
+        return AllPaths(self.data.transitions, weights, [1 / count] * count, weights)
+
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""
         return self.log.metadata() | {
@@ -204,6 +210,7 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         labels.table(model.target),
         model.temperature,
         ClassifierInfo(place, len(model.ensemble), name),
+        EdgeRelations.of(data.graph, data.transitions),
     )
 
 

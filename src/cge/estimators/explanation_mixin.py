@@ -19,6 +19,7 @@ from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
 from cge.explain.faithfulness import FRACTIONS, MAX_PATHS, Faithfulness
+from cge.explain.metapath_weights import MetapathWeight, metapath_weights
 from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
 
@@ -183,6 +184,16 @@ class ExplanationMixin:
             self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
         )
 
+    def metapaths(self, top: int = 10, *, classifier: int | str = 0) -> list[MetapathWeight]:
+        """Return the metapaths with the largest contributions: their weight beside that with uniform weights.
+
+        A metapath is a sequence of relations, such as paper–author–paper, without self-loops; the graph needs node or
+        edge types. `top` is how many to return, `classifier` as for `explain`.
+        """
+        model, explainer = self._need_fit(), self.explainer(classifier)
+        validation = model.validation.nodes, model.validation.matrix.argmax(1)
+        return metapath_weights(explainer, model.uniform_paths(), checked_integer("top", top, 1), validation)
+
     def _class_index(self, target_class: Any) -> int:
         plain = target_class.item() if isinstance(target_class, np.generic) else target_class
         classes = self.classes_.tolist()
@@ -254,7 +265,7 @@ def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | Non
         warnings.simplefilter("ignore", CgeWarning)
         method.fit(model.graph_, *labels)
     probabilities = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
-    probabilities[:, method.classes_] = method.predict_proba()  # a class may have no training label
+    probabilities[:, method.classes_] = method.predict_proba(model.node_ids_)  # a class may have no training label
     return probabilities
 
 

@@ -60,7 +60,9 @@ def _plan_encoder(
     n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
     size = ProblemSize(transitions=transitions, labeled=n_labeled, classes=len(labels.classes), **inputs_size)
     folds = min(n_folds, n_train) if n_train > 3 else 0
-    problem = SearchProblem(size, n_train, counts["validation"], folds, features is not None, inputs)
+    problem = SearchProblem(
+        size, n_train, counts["validation"], folds, features is not None, inputs, graph.num_relations > 1
+    )
     candidates, work = list_candidates(problem, settings), Work(settings, size)
     names = [settings.weighting, *(each.weighting for each in candidates if each.stage == "weighting")]
     return FitPlan(

@@ -12,6 +12,7 @@ from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.explain.contribution_tables import Labels
 from cge.explain.explainer import Explainer
+from cge.explain.path_sources import AllPaths
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.store import metadata_field, metadata_record
@@ -134,6 +135,12 @@ class FittedModel:
         """The temperature of the calibrated probabilities."""
         raise NotImplementedError
 
+    def default_rows(self, graph: Graph) -> Array:
+        """Return the nodes of a graph that are predicted by default: all, or those of the type of training labels."""
+        types, names = self.graph.node_types, self.graph.node_type_names
+        name = "" if types is None or not len(self.train) else names[types[self.train.nodes[0]]]
+        return graph.nodes_of_type(name) if name in graph.node_type_names else np.arange(len(graph))
+
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
         raise NotImplementedError
@@ -164,6 +171,10 @@ class FittedModel:
         `classifier` is the index of one in an ensemble.
         """
         raise NotImplementedError
+
+    def uniform_paths(self) -> AllPaths:
+        """Return all paths of the training graph with uniform weights."""
+        raise InputError("the paper's algorithm has no weights of metapaths", hint="train a CGE")
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""

@@ -98,7 +98,7 @@ class GCN(_Network):
         model.fit(data.graph, y, validation if len(task.validation) else None)
         self._outer_labels = model.labels_seen_["outer"]
         probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)
-        probabilities[:, model.classes_] = model.predict_proba()
+        probabilities[:, model.classes_] = model.predict_proba(data.graph.node_ids)
         if isinstance(own, SparseFeatures):
             return SparseFeatures(sp.csr_array(sp.hstack([own.rows, probabilities])).astype(np.float32), own.n_jobs)
         return torch.cat([own, torch.from_numpy(probabilities)], dim=1)

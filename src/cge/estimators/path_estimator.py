@@ -71,6 +71,11 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return bool(self.get_params().get("setting") != "transductive")
 
     @property
+    def predicted_node_ids_(self) -> Array:
+        """The nodes that are predicted by default: all, or those of the node type of the training labels, `(k,)`."""
+        return np.asarray(self.node_ids_[self._need_fit().default_rows(self.graph_)])
+
+    @property
     def embedding_(self) -> Array:  # noqa: D102 - documented as an attribute; computed at its first use
         return self._need_fit().vectors()
 
@@ -147,7 +152,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         nodes : ids, optional
-            By default all nodes.
+            By default all nodes; in a graph with node types those of the type of the training labels,
+            `predicted_node_ids_`.
         graph : Graph, optional
             A graph with other nodes than the training graph; by default the training graph.
         """
@@ -159,7 +165,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         model = self._need_fit()
         other = None if graph is self.graph_ else graph
         where = self.graph_ if other is None else other
-        rows = np.arange(len(where)) if nodes is None else where.indices_of(nodes)
+        rows = model.default_rows(where) if nodes is None else where.indices_of(nodes)
         return model.probabilities(other, rows)
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:

@@ -172,7 +172,8 @@ def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     digest = hashlib.sha256(json.dumps([plain, environment().get("cge")], sort_keys=True, default=str).encode())
     features: Any = graph.features
     sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
-    for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse]:
+    typed = [part for part in (graph.node_types, graph.edge_features) if part is not None]
+    for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse, *typed]:
         array = np.empty(0) if part is None else np.ascontiguousarray(part)
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.data)

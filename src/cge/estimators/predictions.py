@@ -78,7 +78,8 @@ def predict_nodes(
     model : CGE, or an inductive PaperCGE
         For nodes of the training graph, any node classifier.
     nodes : ids, optional
-        By default all nodes of the training graph, or all new ones where there is an update.
+        By default all nodes of the training graph, or all new ones where there is an update; in a graph with node types
+        those of the type of the training labels.
     update : GraphUpdate, optional
         Edges and features that came after training. They are merged with the training graph, so that neighbors in
         it, their features and their labels are used.
@@ -93,19 +94,25 @@ def predict_nodes(
     """
     wanted = None if nodes is None else list(nodes)
     if update is None:
-        ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
-        target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
-        fitted, evidence = getattr(model, "fitted_", None), np.full(len(ids), _TRAINED)
+        fitted: FittedModel | None = getattr(model, "fitted_", None)
+        target = model.target_ if fitted is None else fitted.target
+        if wanted is None:
+            rows = np.arange(len(model.graph_)) if fitted is None else fitted.default_rows(model.graph_)
+        else:
+            rows = model.graph_.indices_of(wanted)
+        ids = model.node_ids_[rows]
+        evidence = np.full(len(ids), _TRAINED)
         if not isinstance(fitted, EncoderModel):
             return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
-        known = fitted.inputs(None, np.arange(len(ids)) if wanted is None else model.graph_.indices_of(wanted))
+        known = fitted.inputs(None, rows)
         evidence[~known.informed] = _NONE
         outputs = fitted.probabilities_from(known, fitted.temperature)
         return Predictions(ids, model.classes_, outputs, evidence, target), []
     grown = extended_graph(model, update)
     ids = grown.graph.node_ids
     if wanted is None:
-        rows = np.arange(grown.num_existing_nodes, len(ids))
+        rows = model.fitted_.default_rows(grown.graph)
+        rows = rows[rows >= grown.num_existing_nodes]
         if not len(rows):
             problem = "the new edges and features hold no node that was not there in training"
             hint = Message.of("pass {nodes} to predict, or leave {edges} and {features} out")

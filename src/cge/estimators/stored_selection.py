@@ -8,7 +8,7 @@ from typing import Any
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.models.edge_weighting import EdgeWeighting
-from cge.models.weightings import closed_form, make_network
+from cge.models.weightings import closed_form, is_by_relation, make_network
 from cge.store import metadata_field, metadata_record
 from cge.training.candidate_evaluation import SearchResult
 from cge.training.encoder_data import EncoderData, NamedWeighting
@@ -48,13 +48,14 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
     if not 1 <= count <= settings.hops + 1:
         raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
 
-    def edge_weighting(prefix: str) -> EdgeWeighting:
-        module = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count)
+    def edge_weighting(prefix: str, name: str) -> EdgeWeighting:
+        by_relation = is_by_relation(name)
+        module = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count, by_relation=by_relation)
         load_module(module, prefix, saved.arrays)
         return module
 
     if metadata["start"] is None:
-        module: Any = edge_weighting("weighting")
+        module: Any = edge_weighting("weighting", str(metadata["weighting"]))
     else:
         name = str(metadata["start"])
         start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
@@ -66,7 +67,7 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
     weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     runners_up = [
-        (NamedWeighting(str(name), edge_weighting(f"runner_up.{place}")), str(classifier))
+        (NamedWeighting(str(name), edge_weighting(f"runner_up.{place}", str(name))), str(classifier))
         for place, (name, classifier) in enumerate(metadata_field(metadata, "runners_up", list))
     ]
     return Selection(

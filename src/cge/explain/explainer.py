@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from cge.arrays import Array
-from cge.explain.contribution_tables import MAX_ROWS, Labels, contribution_tables, enough
+from cge.explain.contribution_tables import MAX_ROWS, ContributionTable, Labels, contribution_tables, enough
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
+from cge.explain.metapaths import EdgeRelations, Metapath, metapath_sums, metapath_table
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import PathSource, count
 from cge.explain.path_sums import FEATURES, INPUTS, LABEL, InputFeatures, LinearScores, PathSum, ScoreFunction
@@ -38,7 +39,8 @@ def _sums(linear: LinearScores, by_hop: Array, by_type: Array) -> dict[str, Arra
 class Explainer:
     """Explains the predictions of one classifier; takes indices of nodes and classes, returns ids and classes.
 
-    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids.
+    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `relations` are those of the
+    edges, in a graph with types.
     """
 
     paths: PathSource
@@ -48,6 +50,7 @@ class Explainer:
     labels: Labels
     temperature: float = 1.0
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
+    relations: EdgeRelations | None = None
 
     def explain_node(
         self,
@@ -72,6 +75,7 @@ class Explainer:
         paths = paths[: enough(np.abs([path.contribution for path in paths]), total, top)]
         covered = min(sum(abs(path.contribution) for path in paths) / total, 1.0) if total else 1.0
         more["coverage"] = None if hop is not None else covered
+        more |= self._metapaths([parts[0]], top)
         features = self.score_function.features
         if features is not None:
             features = replace(features, projection=features.projection @ linear.gradients[0, class_index][:, None])
@@ -79,15 +83,18 @@ class Explainer:
 
     def explain_class(self, class_index: int, top: int | None = None, hop: int | None = None) -> Explanation:
         """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
-        nodes = np.flatnonzero(self.labels.target.indicators(self.probabilities)[:, class_index])
+        nodes = self.labeled_type_nodes()
+        nodes = nodes[self.labels.target.indicators(self.probabilities[nodes])[:, class_index] != 0]
         sums: list[dict[str, Array]] = []
         paths: list[PathContribution] = []
+        input_parts: list[PathSum] = []
         for chunk in _chunks(nodes, self.paths.batch_size):
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
             gradients = self.score_function.gradients(chunk, vectors, class_index)
             parts = self._score_parts(chunk, gradients, class_index)
             paths += self._listed(parts, class_index, top, hop, positive=True)
+            input_parts.append(parts[0])
             at_endpoints = [part.source.to_endpoints(chunk, part.gradients) for part in parts]
             each = [(part.inputs * at).sum(1) for part, at in zip(parts, at_endpoints, strict=True)]
             parts_by_end = {"from_inputs": each[0], "from_label": np.sum(each[1:], axis=0)}
@@ -96,7 +103,29 @@ class Explainer:
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 sums.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
         paths = sorted(paths, key=lambda path: -path.contribution)[: top or MAX_ROWS]
-        return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features)
+        more = self._metapaths(input_parts, top)
+        return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features, **more)
+
+    def labeled_type_nodes(self) -> Array:
+        """Return all nodes or, in a graph with node types, those of the type of the training labels."""
+        if self.relations is None or not len(self.labels.nodes):
+            return np.arange(len(self.ids))
+        types = self.relations.node_types
+        return np.flatnonzero(types == types[self.labels.nodes[0]])
+
+    def _metapaths(self, parts: list[PathSum], top: int | None) -> dict[str, ContributionTable]:
+        """Return the table of mean contributions to a score by metapath; none without types."""
+        if self.relations is None or not sum(len(part.nodes) for part in parts):
+            return {}
+        total: dict[Metapath, float] = {}
+        rest, count = 0.0, sum(len(part.nodes) for part in parts)
+        for part in parts:
+            sums, others = metapath_sums(part.source, self.relations, part.nodes, part.gradients, part.inputs)
+            rest += others / count
+            for metapath, value in sums.items():
+                total[metapath] = total.get(metapath, 0.0) + value / count
+        start_type = str(self.relations.node_types[parts[0].nodes[0]])
+        return {"by_metapath": metapath_table(total, rest, self.relations, start_type, top)}
 
     def _score_parts(self, nodes: Array, gradients: Array, class_index: int) -> list[PathSum]:
         """Return the sums over paths that a class score consists of; `gradients (q, d)` are those of this score."""
@@ -146,6 +175,14 @@ class Explainer:
         chunks = _chunks(nodes, self.paths.batch_size)
         scores = [self.score_function.scores(chunk, self._vectors(chunk)) for chunk in chunks]
         return np.concatenate([np.empty(0, np.int64), *(part.argmax(1) for part in scores)])
+
+    def predicted_gradients(self, nodes: Array) -> Array:
+        """Return gradients of the scores of predicted classes above the mean over classes, `(q, d)`; nodes ascend."""
+        class_indices, parts = self.probabilities[nodes].argmax(1), []
+        for rows in _chunks(np.arange(len(nodes)), min(self._batch_size, self.paths.batch_size)):
+            linear = self._linearize(nodes[rows])
+            parts.append(self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices[rows]])
+        return np.concatenate(parts)
 
     def mean_contributions(self, nodes: Array) -> Array:
         """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of ascending nodes, `(K+1,)`.

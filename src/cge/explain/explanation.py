@@ -15,7 +15,7 @@ from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
 # Columns of text; the others are numbers.
 TEXT_COLUMNS = (
     "path", "propagated", "training labels", "edge types", "endpoint", "training label", "top features",
-    "labeled node", "label", "feature",
+    "labeled node", "label", "feature", "metapath",
 )  # fmt: skip
 # How contributions can be added up → the attribute of an explanation, and the title of its first column.
 TABLES = {
@@ -23,6 +23,7 @@ TABLES = {
     "labeled-node": ("by_labeled_node", "labeled node"),
     "label": ("by_label", "label"),
     "feature": ("by_feature", "feature"),
+    "metapath": ("by_metapath", "metapath"),
 }
 NO_INFORMATION = (
     "There is no information about this node: no path leads to features or labels. It gets the class priors."
@@ -169,6 +170,9 @@ class Explanation(Sequence[PathContribution]):
     by_endpoint, by_labeled_node, by_label, by_feature : ContributionTable
         Contributions to the target class by endpoint of the paths, those of labels by labeled node and by label
         (empty in regression), and those of inputs by feature (empty where inputs are not features).
+    by_metapath : ContributionTable
+        Contributions of the inputs to the target class by metapath, the sequence of relations of a path without its
+        self-loops; empty in a graph without types.
     coverage, num_paths : float or None
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
@@ -198,6 +202,7 @@ class Explanation(Sequence[PathContribution]):
     by_labeled_node: ContributionTable = NO_CONTRIBUTIONS
     by_label: ContributionTable = NO_CONTRIBUTIONS
     by_feature: ContributionTable = NO_CONTRIBUTIONS
+    by_metapath: ContributionTable = NO_CONTRIBUTIONS
     coverage: float | None = None
     num_paths: float | None = None
     informed: bool = True
@@ -225,8 +230,8 @@ class Explanation(Sequence[PathContribution]):
     def table(self, by: str = "path", text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
         """Return a table as columns of text, by title; `text` writes an id, a label or a type.
 
-        `by` is "path", or what contributions are added up by: "endpoint", "labeled-node", "label" or "feature". The
-        last row of sums is that of the entries that are not listed.
+        `by` is "path", or what contributions are added up by: "endpoint", "labeled-node", "label", "feature" or
+        "metapath". The last row of sums is that of the entries that are not listed.
         """
 
         def joined(values: Iterable[Any]) -> str:

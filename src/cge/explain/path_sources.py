@@ -107,9 +107,9 @@ class PathSource(ABC):
 class AllPaths(PathSource):
     """All paths from every node, with coefficients h_k Π s over their edges.
 
-    `values (m,)` are s of each edge, `hop_weights (K+1,)` are h. Weights are relative to `walk (m,)`, the transition
-    probabilities of a random walk. With `closed_walks (n,)`, the sum over the paths that return to a node, these paths
-    are left out.
+    `values (m,)` are s of each edge, `hop_weights (K+1,)` are h, of which that of `longest` is the last other than
+    zero. Weights are relative to `walk (m,)`, the transition probabilities of a random walk. With `closed_walks (n,)`,
+    the sum over the paths that return to a node, these paths are left out.
     """
 
     exact, batch_size = True, 50_000
@@ -129,7 +129,7 @@ class AllPaths(PathSource):
         self.types, self._walk = types, walk
         self.indices, self.num_nodes = transitions.indices, transitions.num_nodes
         self._matrix = transitions.matrix(self.values)
-        self._longest = max((k for k, weight in enumerate(self.hop_weights) if weight != 0), default=0)
+        self.longest = max((k for k, weight in enumerate(self.hop_weights) if weight != 0), default=0)
 
     def by_hop(self, nodes: Array, inputs: Array) -> Array:
         """Return sums over the paths of each number of hops."""
@@ -152,7 +152,7 @@ class AllPaths(PathSource):
     def _powers(self, nodes: Array, inputs: Array) -> list[Array]:
         """Return M^0 inputs, M^1 inputs, …, `(n, d)`; for one node, its rows of M^0, M^1, … as columns, `(n, 1)`."""
         powers = [inputs if len(nodes) > 1 else (np.arange(self.num_nodes) == nodes)[:, None].astype(np.float64)]
-        for _ in range(self._longest):
+        for _ in range(self.longest):
             powers.append(self._product(self._matrix, powers[-1], nodes))
         return powers
 
@@ -174,7 +174,7 @@ class AllPaths(PathSource):
         matrix, start = self.transitions.matrix(of(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
         start[nodes] = rows
         total = np.zeros_like(start)
-        for weight in of(np.array(self.hop_weights[self._longest :: -1])):
+        for weight in of(np.array(self.hop_weights[self.longest :: -1])):
             total = matrix @ total + weight * start
         if self.closed_walks is not None:
             total[nodes] = 0 if len(nodes) == 1 else total[nodes] - self.closed_walks[nodes, None] * rows
@@ -210,7 +210,7 @@ class SampledPaths(PathSource):
     exact: bool = True
     _cached: tuple[Array, PathSet] | None = field(default=None, init=False)
 
-    def _paths_of(self, nodes: Array) -> PathSet:
+    def paths_of(self, nodes: Array) -> PathSet:
         """Return the paths from some nodes; those of the last call are cached."""
         if self._cached is None or not np.array_equal(self._cached[0], nodes):
             self._cached = nodes, self.sample(nodes)
@@ -218,11 +218,11 @@ class SampledPaths(PathSource):
 
     def by_hop(self, nodes: Array, inputs: Array) -> Array:
         """Return sums over the paths of each number of hops."""
-        paths = self._paths_of(nodes)
+        paths = self.paths_of(nodes)
         return self._sums(nodes, inputs, paths, paths.length - 1, self.hops + 1)
 
     def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
-        paths, count = self._paths_of(nodes), len(types.names)
+        paths, count = self.paths_of(nodes), len(types.names)
         path, position = np.nonzero(paths.edges >= 0)
         no_edges = np.flatnonzero(paths.length == 1)
         of_path = np.r_[types.of_edge[paths.edges[path, position]], np.full(len(no_edges), count - 1)]
@@ -240,7 +240,7 @@ class SampledPaths(PathSource):
 
     def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
         """Return sums over the paths that end at each node."""
-        paths = self._paths_of(nodes)
+        paths = self.paths_of(nodes)
         places = paths.endpoints(self.indices), np.searchsorted(nodes, paths.start)
         shape = self.num_nodes, len(nodes)
         return np.asarray(sp.csr_array((of(paths.coefficient), places), shape=shape) @ rows)
@@ -249,7 +249,7 @@ class SampledPaths(PathSource):
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
     ) -> PathSet:
         """Return the paths with the largest contributions."""
-        paths = self._paths_of(nodes)
+        paths = self.paths_of(nodes)
         values = paths.contributions(nodes, gradients, inputs, self.indices)
         values = values if positive else np.abs(values)
         values = values if hop is None else values * (paths.length == hop + 1)

@@ -3,9 +3,17 @@
     A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
 w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
-context cosine of its nodes, their common neighbors and degrees, and the edge type; self-loops have a coefficient of
-their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop weights h are
-uniform path weights.
+context cosine of its nodes, their common neighbors and degrees, edge features and the edge type; self-loops have a
+coefficient of their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop
+weights h are uniform path weights.
+
+In a graph with types, s can be normalized by relation r, with a weight ρ for each:
+
+    s(u, v) = ρ_r / (Σ_{r′ at u} ρ_r′) · g(u, v) / (d_ur^(1−b) d_vr^b),   d_ur = Σ_v g(u, v) over the edges of r
+
+A walk first draws a relation among those of the node, then an edge of it, so that relations with many edges do not
+outweigh others; a self-loop is a relation of its own. log ρ are the coefficients of the indicators. The weight of a
+metapath, a sequence of relations, is a product, and the sum over all paths is exact as before.
 """
 
 from __future__ import annotations
@@ -23,6 +31,7 @@ from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
 from cge.models.propagation import FixedPropagation, Propagation, TransitionMatrix, normalized_weights, propagate
+from cge.models.relation_groups import RELATION, RelationGroups, group_sums, relation_input
 
 _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 
@@ -42,11 +51,18 @@ class EdgeScale:
 
 @dataclass(frozen=True, eq=False)
 class EdgeInputs:
-    """Inputs of each transition, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)`."""
+    """Inputs of each transition, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)`.
+
+    The last columns of `values` indicate types or relations, from `first_indicator` on; `names` are those of all. In a
+    graph with types, `relations` are the relations of the transitions.
+    """
 
     values: Tensor
     self_loops: Tensor
     weights: Tensor
+    names: tuple[str, ...] = ()
+    first_indicator: int = 0
+    relations: RelationGroups | None = None
 
 
 def make_edge_inputs(
@@ -80,25 +96,39 @@ def make_edge_inputs(
     comparable = features is not None and len(idf) == (features.shape[1] if sp.issparse(features) else 0)
     if comparable and (scale is None or "cosine" in scale.names):
         columns = {"cosine": cosines(graph, features, transitions.n_jobs, idf)[entry], **columns}
+    if graph.edge_features is not None:
+        columns |= {f"feature {name}": graph.edge_features[entry, k] for k, name in enumerate(graph.edge_feature_names)}
     if scale is None:
-        scale = _scale_of(columns, graph.edge_type_names, idf)
+        scale = _scale_of(columns, indicator_names(graph), idf)
     values = np.zeros((len(transitions), len(scale.names)), np.float32)
     for place, name in enumerate(scale.names):
-        if name in columns:  # an input that this graph lacks counts as average
-            values[is_edge, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
-    if graph.edge_types is not None:
+        if name in columns:  # an input that this graph or edge lacks counts as average
+            values[is_edge, place] = np.nan_to_num((columns[name] - scale.mean[place]) / scale.spread[place])
+    basic = basic_edge_inputs(graph, transitions, self_loop_weight)
+    if basic.relations is not None:
         index = {name: place for place, name in enumerate(scale.names)}
-        column_of_type = np.array([index.get(f"type {name}", -1) for name in graph.edge_type_names], np.int64)
-        places, rows = column_of_type[graph.edge_types[entry]], np.flatnonzero(is_edge)
-        values[rows[places >= 0], places[places >= 0]] = 1
-    return replace(basic_edge_inputs(graph, transitions, self_loop_weight), values=torch.from_numpy(values)), scale
+        column_of = np.array([*(index.get(name, -1) for name in basic.relations.names), -1], np.int64)
+        places = column_of[basic.relations.codes]
+        rows = np.flatnonzero(places >= 0)
+        values[rows, places[rows]] = 1
+    table = {"values": torch.from_numpy(values), "names": scale.names, "first_indicator": len(scale.mean)}
+    return replace(basic, **table), scale  # type: ignore[arg-type]
 
 
-def _scale_of(columns: dict[str, Array], edge_type_names: Sequence[str], idf: Array) -> EdgeScale:
+def indicator_names(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the edge inputs that indicate edge types or, in a graph with node types, relations."""
+    if graph.node_types is None:
+        return tuple(f"type {name}" for name in graph.edge_type_names)
+    return tuple(map(relation_input, graph.relations.names))
+
+
+def _scale_of(columns: dict[str, Array], indicators: tuple[str, ...], idf: Array) -> EdgeScale:
     table, names = np.stack(list(columns.values()), axis=1), tuple(columns)
     mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
-    names += tuple(f"type {name}" for name in edge_type_names)
-    return EdgeScale(names, mean, np.where(spread > _MIN_SPREAD, spread, 1.0), idf)
+    for place in np.flatnonzero(np.isnan(mean)).tolist():  # edge features with missing values
+        known = table[~np.isnan(table[:, place]), place]
+        mean[place], spread[place] = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
+    return EdgeScale(names + indicators, mean, np.where(spread > _MIN_SPREAD, spread, 1.0), idf)
 
 
 def mean_edge_weight(graph: Graph) -> float:
@@ -117,26 +147,37 @@ def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_wei
     if graph.weights is not None:
         weights[in_graph] = graph.weights[transitions.graph_entry[in_graph]]
         weights[~in_graph] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
-    return EdgeInputs(torch.empty(len(transitions), 0), _tensor(self_loops), _tensor(weights))
+    relations = None if graph.edge_types is None and graph.node_types is None else RelationGroups(graph, transitions)
+    return EdgeInputs(torch.empty(len(transitions), 0), _tensor(self_loops), _tensor(weights), relations=relations)
 
 
 class EdgeWeighting(nn.Module):
     """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hop_weights (K+1,)`, all trainable.
 
-    Hop weights may be negative; `normalized_hop_weights` divides them by the sum of their absolute values.
+    Hop weights may be negative; `normalized_hop_weights` divides them by the sum of their absolute values. With
+    `by_relation` the weights are normalized by relation.
     """
 
     def __init__(
-        self, coefficients: Sequence[float], self_loop: float, normalization: float, hop_weights: Sequence[float]
+        self,
+        coefficients: Sequence[float],
+        self_loop: float,
+        normalization: float,
+        hop_weights: Sequence[float],
+        *,
+        by_relation: bool = False,
     ) -> None:
         super().__init__()
+        self.by_relation = by_relation
         self.coefficients = nn.Parameter(_tensor(coefficients))
         self.self_loop = nn.Parameter(_tensor(self_loop))
         self.normalization = nn.Parameter(_tensor(normalization))
         self.hop_weights = nn.Parameter(_tensor(hop_weights))
 
     def edge_strengths(self, edge_inputs: EdgeInputs) -> Tensor:
-        """Return g of each transition, `(m,)`."""
+        """Return g of each transition, `(m,)`; by relation, the probability of the transition (s with b = 0)."""
+        if self._uses_relations(edge_inputs):
+            return self._by_relation(edge_inputs, torch.zeros(()))
         exponent = self.self_loop * edge_inputs.self_loops
         if edge_inputs.values.shape[1]:
             exponent = edge_inputs.values @ self.coefficients + exponent
@@ -144,7 +185,34 @@ class EdgeWeighting(nn.Module):
 
     def normalized_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
         """Return s of each transition, `(m,)`."""
+        if self._uses_relations(edge_inputs):
+            return self._by_relation(edge_inputs, self.normalization)
         return normalized_weights(transitions, self.edge_strengths(edge_inputs), self.normalization)
+
+    def _uses_relations(self, edge_inputs: EdgeInputs) -> bool:
+        return self.by_relation and edge_inputs.relations is not None
+
+    def _by_relation(self, edge_inputs: EdgeInputs, normalization: Tensor) -> Tensor:
+        """Return s of each transition, normalized by relation."""
+        relations, count = edge_inputs.relations, edge_inputs.first_indicator
+        assert relations is not None  # noqa: S101 - for the type checker
+        strengths = edge_inputs.weights
+        if edge_inputs.values.shape[1]:
+            exponent = edge_inputs.values[:, :count] @ self.coefficients[:count]
+            strengths = strengths * torch.exp(exponent.clamp(-20, 20))
+        log_weights = relations.log_weights(edge_inputs.names, self.coefficients, self.self_loop).clamp(-20, 20)
+        source, target = (
+            torch.log(group_sums(groups, strengths)) for groups in (relations.by_source, relations.by_target)
+        )
+        share = strengths * torch.exp(log_weights - source)  # ρ_r g / d_ur
+        rows = torch.from_numpy(relations.rows)
+        total = torch.zeros(relations.num_nodes).index_add(0, rows, share)[rows]  # Σ_{r′ at u} ρ_r′
+        return share / total * torch.exp(normalization * (source - target))
+
+    def is_symmetric(self, edge_inputs: EdgeInputs) -> bool:
+        """Return whether g(u, v) = g(v, u) in an undirected graph: not if it depends on relations, which differ."""
+        directions = [place for place, name in enumerate(edge_inputs.names) if name.startswith(RELATION)]
+        return not self._uses_relations(edge_inputs) and not bool(self.coefficients.detach()[directions].any())
 
     def normalized_hop_weights(self) -> Tensor:
         """Return h, `(K+1,)`, whose absolute values sum to 1."""

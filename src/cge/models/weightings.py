@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from torch import nn
 
@@ -48,6 +49,7 @@ class WeightingSpec:
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
+    `by_relation` normalizes by relation; it needs a graph with several.
     """
 
     name: str
@@ -59,6 +61,7 @@ class WeightingSpec:
     min_hops: int = 0
     search: SearchRole | None = None
     selectable: bool = True
+    by_relation: bool = False
 
     @property
     def kind(self) -> str:
@@ -67,9 +70,10 @@ class WeightingSpec:
             return "closed form"
         return "learned edges" if self.network is None else "network"
 
-    def applies(self, hops: int, features: bool) -> bool:
-        """Return whether it can be used with paths of up to `hops` hops, with or without node features."""
-        return self.min_hops <= hops and (features or not self.needs_features)
+    def applies(self, hops: int, features: bool, relations: bool = False) -> bool:
+        """Return whether it can be used with paths of up to `hops` hops, with node features and several relations."""
+        needed = (features or not self.needs_features) and (relations or not self.by_relation)
+        return self.min_hops <= hops and needed
 
 
 WEIGHTINGS: dict[str, WeightingSpec] = {}
@@ -150,10 +154,17 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     return network
 
 
-def _hop_profile(shape: Sequence[float], b: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+def is_by_relation(name: str) -> bool:
+    """Return whether a weighting is normalized by relation."""
+    return name in WEIGHTINGS and WEIGHTINGS[name].by_relation
+
+
+def _hop_profile(
+    shape: Sequence[float], b: float, edge_inputs: Sequence[str], hops: int, *, by_relation: bool = False
+) -> EdgeWeighting:
     """Return a weighting with these hop weights, 0 for further hops; without a shape all hops have the same weight."""
     profile = [*shape, *[0.0] * (hops + 1 - len(shape))] if shape else [1.0] * (hops + 1)
-    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, b, profile)
+    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, b, profile, by_relation=by_relation)
 
 
 def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
@@ -171,6 +182,13 @@ def _register_all() -> None:
         "as 'degree', with more weight for edges between nodes with similar features aggregated over the neighborhood"
     )
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
+    by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
+    for b, name in ((0.0, "uniform"), (0.5, "degree")):
+        make = partial(_hop_profile, (), b, by_relation=True)
+        text = f"as {name!r}, normalized within each relation of a graph with types"
+        register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
+    text = "learned weights of relations, and of edges within each"
+    register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))

@@ -137,7 +137,7 @@ def report_contents(
     on_paths = {node for of_node in paths for path, *_ in of_node.paths for node in path}
     on_paths |= {end for of_node in paths for end, *_ in of_node.ends}
     listed = np.concatenate([shown, np.setdiff1d(np.array([*on_paths], np.int64), shown)])
-    nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
+    nodes = _Nodes(train_labels, labels, model.predict_proba(model.node_ids_), shown, listed)
     tested = min(_FAITHFULNESS_NODES, len(shown))
     captions = sentences.captions(model, len(shown), tested, scored, PROJECTIONS[projection])
     captions["colors-caption"] = sentences.color_caption(target.multilabel, len(classes), len(_COLORS))

@@ -150,6 +150,8 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
         "indices": graph.indices,
         "weights": graph.weights,
         "edge_types": graph.edge_types,
+        "node_types": graph.node_types,
+        "edge_features": graph.edge_features,
         "features": features.data if sparse else features,
         "features.indices": features.indices if sparse else None,
         "features.indptr": features.indptr if sparse else None,
@@ -163,6 +165,8 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
         "num_features": 0 if features is None else int(features.shape[1]),
         "weights": graph.weights is not None,
     }
+    optional = {"node_type_names": graph.node_type_names, "edge_feature_names": graph.edge_feature_names}
+    metadata |= {name: list(names) for name, names in optional.items() if names}
     arrays = {prefix + name: part for name, part in parts.items() if part is not None}
     return metadata, arrays | pack_ids(graph.node_ids, prefix + "ids.")
 
@@ -187,6 +191,7 @@ def _graph(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str
     if not isinstance(metadata, Mapping):
         raise InputError(f"expected the metadata of a graph, found {format_value(metadata)}")
     names, feature_names = (metadata_field(metadata, f"{kind}_names", list) for kind in ("edge_type", "feature"))
+    node_names, columns = (_optional_names(metadata, f"{kind}_names") for kind in ("node_type", "edge_feature"))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"the names of edge types must be strings, found {format_value(names)}")
     num_features = metadata_field(metadata, "num_features", int)
@@ -199,15 +204,33 @@ def _graph(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str
     if metadata_field(metadata, "weights", bool):
         weights = checked_weights(_part(arrays, prefix + "weights", ("float32", "float64")), len(indices))
     if metadata_field(metadata, "edge_types", bool):
-        types = _part(arrays, prefix + "edge_types", ("int16",))
-        if len(types) != len(indices) or (len(types) and not 0 <= types.min() <= types.max() < len(names)):
-            raise InputError(f"there must be {len(indices):,} edge types, numbers below {len(names):,}")
+        types = _types(arrays, prefix + "edge_types", len(indices), len(names), "edge")
+    node_types = _types(arrays, prefix + "node_types", len(ids), len(node_names), "node") if node_names else None
+    table = _part(arrays, prefix + "edge_features", ("float32",), 2) if columns else None
+    if table is not None and (table.shape != (len(indices), len(columns)) or np.isinf(table).any()):
+        raise InputError(f"edge features must be finite numbers or missing, {len(indices):,} × {len(columns):,}")
     indptr, directed = _part(arrays, prefix + "indptr", _INDEX), metadata_field(metadata, "directed", bool)
     features = _features(metadata, arrays, prefix, len(ids))
-    graph = Graph(indptr, indices, ids, directed, weights, types, tuple(names), features, tuple(feature_names))
+    typed = (node_types, tuple(node_names), table, tuple(columns))
+    graph = Graph(indptr, indices, ids, directed, weights, types, tuple(names), features, tuple(feature_names), *typed)
     if not graph.directed and np.any(np.bincount(indices, minlength=len(ids)) != graph.degrees):
         raise InputError("the edges of an undirected graph must be in the rows of both endpoints")
     return graph
+
+
+def _optional_names(metadata: Mapping[str, Any], name: str) -> list[str]:
+    """Return the names of node types or edge features, which are stored only where there are any."""
+    names = metadata_field(metadata, name, list) if name in metadata else []
+    if not all(isinstance(each, str) for each in names):
+        raise InputError(f"{name} must be strings, found {format_value(names)}")
+    return names
+
+
+def _types(arrays: Mapping[str, Array], name: str, count: int, kinds: int, what: str) -> Array:
+    types = _part(arrays, name, ("int16",))
+    if len(types) != count or (len(types) and not 0 <= types.min() <= types.max() < kinds):
+        raise InputError(f"there must be {count:,} {what} types, numbers below {kinds:,}")
+    return types
 
 
 def _features(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, rows: int) -> Features | None:

@@ -45,6 +45,7 @@ class SearchProblem:
     n_folds: int
     features: bool
     inputs: str  # "features", "learned" or "walks"
+    relations: bool = False  # whether the graph has several relations
 
 
 @dataclass
@@ -183,7 +184,8 @@ class _Listing:
 
     def _specs(self, *stages: str) -> list[WeightingSpec]:
         """Return the weightings of some stages that can be used, stage by stage."""
-        specs = [spec for spec in WEIGHTINGS.values() if spec.applies(self.settings.hops, self.problem.features)]
+        problem = self.settings.hops, self.problem.features, self.problem.relations
+        specs = [spec for spec in WEIGHTINGS.values() if spec.applies(*problem)]
         return [spec for stage in stages for spec in specs if spec.search is not None and spec.search.stage == stage]
 
     def _starts(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:

@@ -258,7 +258,7 @@ class NamedWeighting:
         """Return the edge weights that propagate labels, `(m,)`, and their symmetric form in an undirected graph."""
         weighting, transitions = self.edge_weighting, data.transitions
         edge_inputs = data.edge_inputs_of(weighting)
-        if data.graph.directed:
+        if data.graph.directed or not weighting.is_symmetric(edge_inputs):
             return EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy(), None
         with torch.no_grad():
             edge_strengths = weighting.edge_strengths(edge_inputs).double().numpy()

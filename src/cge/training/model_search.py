@@ -90,7 +90,8 @@ class ModelSearch:
         task, data, settings = self.task, self.data, evaluator.settings
         inputs = "features" if data.uses_features else "learned" if data.walk_vectors is None else "walks"
         counts = len(task.train), len(task.validation), len(task.folds)
-        problem = SearchProblem(evaluator.work.size, *counts, data.graph.features is not None, inputs)
+        graph = data.graph.features is not None, inputs, data.graph.num_relations > 1
+        problem = SearchProblem(evaluator.work.size, *counts, *graph)
         self.candidates = list_candidates(problem, settings)
         final_candidate = self.candidates[-1]
         self.state = SearchState(
@@ -217,6 +218,7 @@ class ModelSearch:
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.network is None:
             learned = NamedWeighting(spec.name, deepcopy(start.module))
+            learned.edge_weighting.by_relation = spec.by_relation
             edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
             propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:

@@ -6,7 +6,7 @@ The columns of sources, targets, weights and types are chosen by options, by nam
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ _ENDPOINT_NAMES = (
 _WEIGHT_NAMES = ("weight", "weights", "w")
 _TYPE_NAMES = ("type", "kind", "edge_type", "relation")
 _PARTS = ("source", "target", "weight", "edge_type")
+_FEATURE = "feature "  # before the column of an edge feature, among the parts
+_NO_TEXT = Message.of("write a number, or nothing where it is missing; read text by {edge_type}")
 _NO_ATTRIBUTES = "{}"  # what NetworkX writes after an edge that has no attributes
 
 
@@ -51,6 +53,7 @@ class EdgeOptions:
     weighted: bool | None = None
     ids: str = "auto"
     text: TextOptions = field(default_factory=TextOptions)
+    edge_features: Sequence[str | int] = ()
 
     def __post_init__(self) -> None:
         if self.ids not in ("auto", "int", "str"):
@@ -83,7 +86,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Edges as indices into `ids`; `types` are indices into `type_names`."""
+    """Edges as indices into `ids`; `types` are indices into `type_names`, `features` columns of numbers by name."""
 
     source: Array
     target: Array
@@ -92,16 +95,19 @@ class EdgeTable:
     weights: Array | None = None
     types: Array | None = None
     type_names: tuple[str, ...] = ()
+    features: Mapping[str, Array] | None = None
 
 
-def load_edges(path: Path, options: EdgeOptions) -> Any:
-    """Return the `EdgeTable` of a file, or its adjacency matrix."""
+def load_edges(path: Path, options: EdgeOptions, *, optional_features: bool = False) -> Any:
+    """Return the `EdgeTable` of a file, or its adjacency matrix; with `optional_features` it may lack edge features."""
     file_format = find_format(path, "edges")
     if file_format.edges is None:
-        rules = TextRules(options.text, partial(_has_header, options=options), id_columns=2)
-        return _read_table(file_format.table(path, rules), options)
-    if any(option is not None for option in (*options.columns, options.text.header)):
-        table_options = Message.of("{source}, {target}, {weight}, {edge_type} and {header}")
+        required = replace(options, edge_features=()) if optional_features else options
+        rules = TextRules(options.text, partial(_has_header, options=required), id_columns=2)
+        return _read_table(file_format.table(path, rules), options, optional_features)
+    features = () if optional_features else options.edge_features
+    if any(option is not None for option in (*options.columns, *features, options.text.header)):
+        table_options = Message.of("{source}, {target}, {weight}, {edge_type}, {edge_features} and {header}")
         raise InputError(Message(table_options, f" are for tables, but {path} holds an array"))
     loaded = file_format.edges(path)
     return loaded if sp.issparse(loaded) else _from_array(path, np.asarray(loaded))
@@ -118,8 +124,11 @@ def _from_array(path: Path, array: Array) -> EdgeTable:
     return EdgeTable(codes[: len(source)], codes[len(source) :], ids, Layout({"source": 1, "target": 2}))
 
 
-def _read_table(table: Table, options: EdgeOptions) -> EdgeTable:
+def _read_table(table: Table, options: EdgeOptions, optional_features: bool) -> EdgeTable:
     dialect = table.dialect
+    if optional_features:
+        present = [name for name in options.edge_features if isinstance(name, int) or name in (table.names or ())]
+        options = replace(options, edge_features=present)
     if table.width < 2:
         _refuse_one_column(table)
     columns = _choose_columns(table, options)
@@ -132,17 +141,25 @@ def _read_table(table: Table, options: EdgeOptions) -> EdgeTable:
         _refuse_attributes(table.path, texts[np.unique(read.columns[columns["attributes"]])])
     source, target = endpoints = read.columns[columns["source"]], read.columns[columns["target"]]
     ids = number_integers(endpoints) if integer_ids else texts[number_codes(endpoints, names.count)]
-    weights = read.numbers[:, 0] if "weight" in columns else None
+    numbers = dict(zip(sorted(_numeric_columns(columns)), read.numbers.T, strict=True))
+    weights = numbers.get(columns.get("weight", -1))
     types = read.columns[columns["edge_type"]] if "edge_type" in columns else None
     type_names = () if types is None else tuple(texts[number_codes([types], names.count)].tolist())
     labels = table.names or range(1, table.width + 1)
     by_part = {part: labels[columns[part]] for part in _PARTS if part in columns}
+    places = {part: column for part, column in columns.items() if part.startswith(_FEATURE)}
+    features = {str(labels[column]): numbers[column] for column in places.values()} or None
+    by_part |= {f"edge feature {number}": labels[column] for number, column in enumerate(places.values(), 1)}
     unread = tuple(labels[k] for k in range(table.width) if k not in columns.values())
     layout = Layout(by_part, unread)
     if dialect:
         guessed_weight = "weight" in columns and options.weight is None and not dialect.header
         layout = Layout(by_part, unread, dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
-    return EdgeTable(source, target, ids, layout, weights, types, type_names)
+    return EdgeTable(source, target, ids, layout, weights, types, type_names, features)
+
+
+def _numeric_columns(columns: Mapping[str, int]) -> list[int]:
+    return [column for part, column in columns.items() if part == "weight" or part.startswith(_FEATURE)]
 
 
 def _refuse_one_column(table: Table) -> None:
@@ -172,6 +189,10 @@ def _fields(columns: Mapping[str, int], integer_ids: bool, reason: str) -> list[
     fields = [Field(columns[part], kind, "node id", reason, AS_TEXT) for part in ("source", "target")]
     if "weight" in columns:
         fields.append(Field(columns["weight"], NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
+    for part, column in columns.items():
+        if part.startswith(_FEATURE):
+            what = f"the edge feature {format_value(part.removeprefix(_FEATURE))}"
+            fields.append(Field(column, NUMBER, what, hint=_NO_TEXT, optional=True))
     names = {"edge_type": "edge type", "attributes": "attributes"}
     return fields + [Field(columns[part], NAME, what) for part, what in names.items() if part in columns]
 
@@ -188,7 +209,7 @@ def _refuse_attributes(path: Path, values: Array) -> None:
 def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
     """Return whether the first row of a text file names the columns."""
     names = [name.lower() for name in dialect.rows[0]]
-    if any(isinstance(column, str) for column in options.columns):
+    if any(isinstance(column, str) for column in (*options.columns, *options.edge_features)):
         return True
     if any(source in names and target in names for source, target in _ENDPOINT_NAMES):
         return True
@@ -211,6 +232,8 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     for part, option in zip(_PARTS, options.columns, strict=True):
         if option is not None:
             columns[part] = column_index(path, option, part, names, table.width, line)
+    for option in options.edge_features:
+        columns[f"{_FEATURE}{option}"] = column_index(path, option, "edge_features", names, table.width, line)
     if names is not None:
         edge_type = find_column(names, _TYPE_NAMES)
         weight = None if options.weighted is False else find_column(names, _WEIGHT_NAMES)
@@ -218,14 +241,20 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
             columns["edge_type"] = edge_type
         if "weight" not in columns and weight is not None and weight not in columns.values():
             columns["weight"] = weight
-    elif len(columns) == 2 and row is not None and _expects_weights(options, table.width):
+    elif len(columns) == 2 and not options.edge_features and row is not None and _expects_weights(options, table.width):
         third = _third_column(path, table.width, row, columns.values(), line)
         columns["attributes" if row[third] == _NO_ATTRIBUTES else "weight"] = third
     if options.weighted and "weight" not in columns:
         hint = Message.of("name it by {weight}, or pass {weighted}", weighted=False)
         raise FileFormatError(path, "found no column of weights", line, hint=hint)
     if len(set(columns.values())) < len(columns):
-        raise InputError(Message.of("{source}, {target}, {weight} and {edge_type} must be different columns"))
+        template = "{source}, {target}, {weight}, {edge_type} and {edge_features} must be different columns"
+        template = (
+            template
+            if options.edge_features
+            else "{source}, {target}, {weight} and {edge_type} must be different columns"
+        )
+        raise InputError(Message.of(template))
     return columns
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,16 @@ from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
-from cge.data.files.node_tables import FeatureTable, align_features, check_nodes, read_feature_table, read_node_list
+from cge.data.files.node_tables import (
+    FeatureTable,
+    LabelTable,
+    align_features,
+    check_nodes,
+    read_feature_table,
+    read_node_list,
+)
 from cge.data.files.numbering import renumber
+from cge.data.files.relations import load_relations, read_node_types, types_of_nodes, with_feature_files
 from cge.data.graph_update import GraphUpdate
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
@@ -23,8 +32,8 @@ from cge.ids import IdIndex
 
 
 def read_graph(
-    edges: FilePath,
-    features: FilePath | None = None,
+    edges: FilePath | Mapping[str, FilePath],
+    features: FilePath | Mapping[str, FilePath] | None = None,
     *,
     nodes: FilePath | None = None,
     directed: bool = False,
@@ -38,6 +47,9 @@ def read_graph(
     delimiter: str | None = None,
     comment: str | None = "#",
     self_loops: bool = False,
+    node_types: FilePath | None = None,
+    edge_features: Sequence[str | int] = (),
+    reverse_edges: bool = False,
 ) -> Graph:
     r"""Read a graph from a file of edges; `docs/graphs.md` describes the formats.
 
@@ -49,9 +61,10 @@ def read_graph(
     edges : path
         An edge list (text as `.csv`, `.tsv`, `.txt` …, plain or gzip; `.parquet`; `.npy`, or `.npz` with an array
         `edges`), an adjacency matrix (`.npz` of SciPy, Matrix-Market `.mtx`), or a format added by
-        `cge.data.register_format`.
+        `cge.data.register_format`. {edge type: path} reads one edge list per relation.
     features : path, optional
-        As for `read_features`. A node that has features but no edge becomes an isolated node.
+        As for `read_features`. A node that has features but no edge becomes an isolated node. {node type: path} reads
+        features per node type, of different widths.
     nodes : path, optional
         All node ids, one per row, in the order of the graph; isolated nodes are kept by it. Ids that occur in edges or
         features only are then an error.
@@ -71,6 +84,12 @@ def read_graph(
         Lines that start with it are skipped; None means that there are none.
     self_loops : bool
         Keep edges from a node to itself.
+    node_types : path or str, optional
+        A table of nodes and types, or the name of a column of `nodes`.
+    edge_features : sequence of str or int, optional
+        Columns of numbers of the edges; values may be missing.
+    reverse_edges : bool
+        With `directed`: also enter each edge in reverse, with the edge type "rev_…".
 
     Examples
     --------
@@ -81,45 +100,63 @@ def read_graph(
     ...     read_graph(file)
     Graph(3 nodes, 2 undirected edges, weighted)
     """
-    options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
-    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
-    return read_graph_with_summary(edges, features, nodes=nodes, options=options, **flags)[0]
+    text = TextOptions(header, delimiter, comment)
+    if isinstance(edge_features, str):
+        raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
+    options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
+    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
+    return read_graph_with_summary(edges, features, nodes=nodes, node_types=node_types, options=options, **flags)[0]
 
 
 def read_graph_with_summary(
-    edges: FilePath,
-    features: FilePath | None = None,
+    edges: FilePath | Mapping[str, FilePath],
+    features: FilePath | Mapping[str, FilePath] | None = None,
     *,
     nodes: FilePath | None = None,
     options: EdgeOptions | None = None,
     directed: bool = False,
     self_loops: bool = False,
+    node_types: FilePath | None = None,
+    reverse_edges: bool = False,
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
-    path = file_path(edges)
-    node_path, feature_path = (None if value is None else file_path(value) for value in (nodes, features))
+    paths = edges.values() if isinstance(edges, Mapping) else [edges]
+    path = Path(", ".join(str(file_path(each)) for each in paths))
+    by_type = features if isinstance(features, Mapping) else None
+    node_path = None if nodes is None else file_path(nodes)
+    feature_path = None if features is None or by_type is not None else file_path(features)  # type: ignore[arg-type]
     text = TextOptions(comment=options.text.comment)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     try:
-        loaded = load_edges(path, options)
+        loaded: Any = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
         edge_ids = np.arange(loaded.shape[0]) if is_matrix else loaded.ids
         node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
         text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
         rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
+        types = None if node_types is None else read_node_types(node_types, node_path, text_ids, text)
         if is_matrix:
             with name_file(path):
                 graph = Graph.from_scipy(loaded, node_ids=node_ids, weighted=options.weighted, **flags)
         else:
-            all_ids = _all_nodes(edge_ids, rows) if node_ids is None else node_ids
+            all_ids = _all_nodes(edge_ids, rows, types and types[1]) if node_ids is None else node_ids
             graph = _from_table(path, loaded, all_ids, **flags)
+        if types is not None:
+            graph = graph.with_node_types(types_of_nodes(*types, graph.node_ids))
+        if by_type is not None:
+            graph = with_feature_files(graph, by_type, text)
         if feature_path is not None and rows is not None:
             features_read = align_features(feature_path, rows, graph.node_ids)
             graph = replace(graph, features=features_read, feature_names=rows.names)
     except MemoryError:
         raise FileFormatError(path, "the graph needs more memory than this machine has") from None
-    return graph, summarize_edges(path, loaded, graph, self_loops, options, node_path)
+    summary = summarize_edges(path, loaded, graph, self_loops, options, node_path)
+    if reverse_edges and not directed:
+        raise InputError(
+            Message.of("{reverse_edges} needs {directed}; an undirected graph has both directions already")
+        )
+    return graph.with_reverse_edges() if reverse_edges else graph, summary
 
 
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
@@ -149,26 +186,34 @@ def read_graph_update(
     feature_nodes: FilePath | None = None,
     options: EdgeOptions | None = None,
     self_loops: bool = False,
+    node_types: FilePath | None = None,
 ) -> tuple[GraphUpdate, list[str]]:
     """Read new nodes, edges and features for a graph; also return notes on what may have been read wrongly.
 
     Edges are a list: adjacency matrices have no ids that identify nodes of the graph. Features are a table keyed by
     node, whose columns are put in the order of `graph.feature_names` where both have a header, or an array, which needs
-    `feature_nodes`, a list of nodes, one for each row.
+    `feature_nodes`, a list of nodes, one for each row. Edge features are the columns with the names of the graph's;
+    `node_types` is a table of new nodes and types.
     """
     text_ids, options = graph.node_ids.dtype.kind == "O", options or EdgeOptions()
     text, update = TextOptions(comment=options.text.comment), GraphUpdate(self_loops=self_loops)
     notes: list[str] = []
     if edges is not None:
         path = file_path(edges)
-        table = _new_edges(path, replace(options, ids="str" if text_ids else "int"), text_ids)
+        names = graph.edge_feature_names
+        table = _new_edges(path, replace(options, ids="str" if text_ids else "int", edge_features=names), text_ids)
         new_graph = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
         if graph.weights is None and graph.edge_types is None:  # no note on columns that are not read
             options = replace(options, weighted=False, weight=None)
         notes += summarize_edges(path, table, new_graph, self_loops, options, extended_graph=graph).notes
         types = None if table.types is None else [table.type_names[code] for code in table.types.tolist()]
         endpoints = table.ids[table.source], table.ids[table.target]
-        update = replace(update, edges=endpoints, weights=table.weights, edge_types=types)
+        parts = {"weights": table.weights, "edge_types": types, "edge_features": table.features}
+        update = replace(update, edges=endpoints, **parts)  # type: ignore[arg-type]
+    if node_types is not None:
+        _, rows_of_types = read_node_types(node_types, None, text_ids, text)
+        types = [rows_of_types.names[code] for code in rows_of_types.classes.tolist()]
+        update = replace(update, node_types=dict(zip(rows_of_types.nodes.tolist(), types, strict=True)))
     if features is not None:
         path = file_path(features)
         rows = _in_order(path, read_feature_table(path, text_ids, text), graph.feature_names)
@@ -192,8 +237,10 @@ def _node_list(path: Path, edge_ids: Array, is_matrix: bool, text: TextOptions, 
     return node_ids
 
 
-def _all_nodes(edge_ids: Array, rows: FeatureTable | None) -> Array:
-    """Return the nodes of edges and features."""
+def _all_nodes(edge_ids: Array, rows: FeatureTable | None, types: LabelTable | None = None) -> Array:
+    """Return the nodes of edges, features and node types."""
+    if types is not None:
+        edge_ids = _all_nodes(edge_ids, FeatureTable(None, types.nodes))
     if rows is None:
         return edge_ids
     if rows.keys is None:
@@ -212,14 +259,15 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, **flags: Any) -> 
         check_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
     source, target, types = table.source, table.target, table.types
-    graph = Graph.from_codes(source, target, node_ids, weights=table.weights, edge_types=types, **flags)
+    flags |= {"weights": table.weights, "edge_features": table.features}
+    graph = Graph.from_codes(source, target, node_ids, edge_types=types, **flags)
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
 
 
 def _new_edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
     try:
-        table = load_edges(path, options)
+        table = load_edges(path, options, optional_features=True)
     except FileFormatError as error:
         if text_ids or error.hint != AS_TEXT:
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names
 from cge.data.files.table import Table, TextRules
-from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decode_names
+from cge.data.files.text_fields import MISSING, NAME, NUMBER, Field, Fields, decode_names
 from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 from cge.graph import Graph
@@ -26,7 +26,6 @@ from cge.ids import IdIndex, as_id_array
 _NODE_NAMES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABEL_NAMES = ("label", "labels", "class", "y", "target", "category")
 _FIRST_NAMES = (*_NODE_NAMES, "label", "labels", "class")  # what the first field of a header may be
-_MISSING_LABELS = ("nan", "na", "n/a", "none", "null")  # what tables write for an unknown value
 _MAX_LISTED = 5  # nodes in a message
 _ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all node ids with {nodes}")
 
@@ -65,14 +64,20 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions) -> Array:
 
 
 def read_label_table(
-    path: Path, text_ids: bool, options: TextOptions, node: Column = None, label: Column = None, what: str = "label"
+    path: Path,
+    text_ids: bool,
+    options: TextOptions,
+    node: Column = None,
+    label: Column = None,
+    what: str = "label",
+    label_names: Collection[str] = _LABEL_NAMES,
 ) -> LabelTable:
-    """Read a table of nodes and labels; messages call the second column `what`."""
+    """Read a table of nodes and labels; messages call the second column `what`, its usual names are `label_names`."""
 
     def has_header(dialect: Dialect) -> bool:
         if isinstance(node, str) or isinstance(label, str):
             return True
-        named = _has_node_column(dialect) and find_column(dialect.rows[0], _LABEL_NAMES) is not None
+        named = _has_node_column(dialect) and find_column(dialect.rows[0], label_names) is not None
         if named or _starts_with_column_name(dialect):
             return True
         only_row_is_text = len(dialect.rows) == 1 and not is_integer(dialect.rows[0][0])
@@ -82,7 +87,7 @@ def read_label_table(
     if table.width < 2:
         problem = f"expected two columns, a node and a {what}, found one; separate them by a comma or a tab"
         raise FileFormatError(path, problem)
-    node_column, label_column = _label_columns(table, node, label)
+    node_column, label_column = _label_columns(table, node, label, label_names)
     names = Names()
     fields, keys = _read(table, [_node_field(node_column, text_ids), Field(label_column, NAME, what)], text_ids, names)
     used, classes = np.unique(fields.columns[label_column], return_inverse=True)
@@ -94,12 +99,12 @@ def read_label_table(
     return LabelTable(keys, ranks[classes], ordered, fields.lines)
 
 
-def _label_columns(table: Table, node: Column, label: Column) -> tuple[int, int]:
+def _label_columns(table: Table, node: Column, label: Column, label_names: Collection[str]) -> tuple[int, int]:
     def by_option(option: str | int, what: str) -> int:
         return column_index(table.path, option, what, table.names, table.width)
 
     node_column = _node_column(table.names) if node is None else by_option(node, "node")
-    label_column = find_column(table.names or (), _LABEL_NAMES) if label is None else by_option(label, "label")
+    label_column = find_column(table.names or (), label_names) if label is None else by_option(label, "label")
     if label_column is None:
         label_column = 1 if node_column == 0 else 0
     if node_column == label_column:
@@ -290,7 +295,7 @@ def _notes(path: Path, table: LabelTable) -> Iterator[str]:
         note = f"{path}, line 1: {node} was read as a node of the class {label}, which occurs nowhere else"
         yield Message(note, "; if the line names the columns, name them too by ", Message.of("{node} and {label}"))
     for code, name in enumerate(table.names):
-        if name.casefold() in _MISSING_LABELS:
+        if name.casefold() in MISSING:
             label = f"the label {format_value(name)} ({np.count_nonzero(table.classes == code):,} times)"
             hint = "remove its rows if it means that the class is unknown"
             yield f"{path}: {label} was read as a class like any other; {hint}"

@@ -122,7 +122,7 @@ def _read_fields(
         columns = {field.column: batch.column(header[field.column]) for field in fields}
         for field in fields:
             column = columns[field.column]
-            if column.null_count:
+            if column.null_count and not field.optional:
                 row = rows + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise FileFormatError(path, f"the {field.what} is missing in row {row + 1:,}")
             if field.kind == INTEGER:
@@ -173,7 +173,9 @@ def _numbers(path: Path, column: pa.Array, field: Field, rows_before: int) -> Ar
     if not is_number(column.type) and not pa.types.is_boolean(column.type):
         raise FileFormatError(path, f"expected numbers as {field.what}, found {column.type}", hint=field.hint)
     values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(values) | ((values <= 0) & field.positive))
+    wrong = np.flatnonzero(
+        (~np.isfinite(values) & ~(np.isnan(values) & field.optional)) | ((values <= 0) & field.positive)
+    )
     if len(wrong):
         expected = "positive, finite numbers" if field.positive else "finite numbers"
         row = rows_before + wrong[0] + 1

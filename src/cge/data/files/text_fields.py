@@ -21,13 +21,14 @@ from cge.data.files import tokenizer
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
 from cge.data.files.dialect import BLANKS, Dialect, split_line
 from cge.data.files.numbering import Names, strings_from
-from cge.data.files.tokenizer import INTEGER, TOKEN, comma_hint, pack, parse_number, tokenize, unescape
+from cge.data.files.tokenizer import INTEGER, OPTIONAL, TOKEN, comma_hint, pack, parse_number, tokenize, unescape
 from cge.errors import FileFormatError, counted, format_value
 
-NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
+NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN, or OPTIONAL
 
 _PIECE_BYTES = 1 << 18  # what is tokenized at once: its tokens fit in the second-level cache
 
+MISSING = ("nan", "na", "n/a", "none", "null")  # what tables write for an unknown value
 PLAIN_NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
 
 
@@ -69,7 +70,8 @@ class GrowingArray:
 class Field:
     """A column to read: its index from 0, its kind, and, for messages, its content, the reason, and a hint.
 
-    A number must be finite, and above zero where `positive` is set.
+    A number must be finite, and above zero where `positive` is set. It may be missing where `optional` is set: an empty
+    field, or one that says so, is read as NaN.
     """
 
     column: int
@@ -78,6 +80,7 @@ class Field:
     reason: str = ""
     hint: str = ""
     positive: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,8 @@ class _Piece:
 def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field]) -> Iterator[_Piece]:
     kinds = np.zeros(dialect.columns, np.int8)
     for field in fields:
-        kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
-    integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
+        kinds[field.column] = INTEGER if field.kind == INTEGER else OPTIONAL if field.optional else TOKEN
+    integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds >= TOKEN))
     delimiter = 0 if dialect.delimiter == BLANKS else ord(dialect.delimiter)
     comment, other = [*map(ord, dialect.comments), -1, -1][:2]
     marks = (delimiter, comment, other)
@@ -184,7 +187,12 @@ def _raise_problem(
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
     """Return the numbers of a piece, `(rows, k)`."""
     numeric = [k for k, field in enumerate(tokens) if field.kind == NUMBER]
+    optional = np.array([tokens[k].optional for k in numeric])
     starts, lengths = piece.starts[:, numeric].ravel(), piece.lengths[:, numeric].ravel()
+    present = np.arange(len(lengths))
+    if optional.any():  # what is not present is NaN
+        present = np.flatnonzero(lengths)
+        starts, lengths = starts[present], lengths[present]
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     packed = np.empty(int(offsets[-1]), np.uint8)
@@ -193,8 +201,11 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
     def text_at(index: int) -> str:
         return packed[offsets[index] : offsets[index + 1]].tobytes().decode("utf-8", "replace")
 
+    def field_at(index: int) -> Field:
+        return tokens[numeric[int(present[index]) % len(numeric)]]
+
     def refuse(index: int) -> NoReturn:
-        line, field = piece.lines[index // len(numeric)], tokens[numeric[index % len(numeric)]]
+        line, field = piece.lines[present[index] // len(numeric)], field_at(index)
         expected = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
         hint = comma_hint(text_at(index)) or field.hint
         raise FileFormatError(path, f"expected {expected}, found {format_value(text_at(index))}", int(line), hint=hint)
@@ -205,13 +216,19 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
         values = np.empty(len(starts))
         for index in range(len(starts)):
             number = parse_number(text_at(index))
+            if field_at(index).optional and text_at(index).casefold() in MISSING:
+                number = np.nan
             values[index] = refuse(index) if number is None else number
     with np.errstate(over="ignore"):
-        matrix: Array = values.astype(number_type, copy=False).reshape(len(piece.lines), len(numeric))
+        matrix: Array = values.astype(number_type, copy=False)
+    if optional.any():
+        matrix = np.full(len(piece.lines) * len(numeric), np.nan, number_type)
+        matrix[present] = values
+    matrix = matrix.reshape(len(piece.lines), len(numeric))
     lower_bound = np.array([0.0 if tokens[k].positive else -np.inf for k in numeric])
-    wrong = np.flatnonzero(~(np.isfinite(matrix) & (matrix > lower_bound)))
+    wrong = np.flatnonzero(~(np.isfinite(matrix) & (matrix > lower_bound)) & ~(np.isnan(matrix) & optional))
     if len(wrong):
-        refuse(int(wrong[0]))
+        refuse(int(np.searchsorted(present, wrong[0])))
     return matrix
 
 

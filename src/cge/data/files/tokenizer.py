@@ -9,7 +9,7 @@ import numpy as np
 from cge.arrays import Array
 from cge.parallel import kernel
 
-SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, mark its start and length
+SKIP, INTEGER, TOKEN, OPTIONAL = range(4)  # a field: skip it, parse it, mark its start and length, which may be 0
 RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # problems
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _MINUS, _ZERO = (ord(c) for c in '\t\n\r "-0')
@@ -108,8 +108,8 @@ def tokenize(
             if kind == INTEGER:
                 if end == digits:
                     return rows, line, EMPTY if end == first else NO_INTEGER, line_start, column
-            elif kind == TOKEN:
-                if end == first:
+            elif kind != SKIP:
+                if end == first and kind == TOKEN:
                     return rows, line, EMPTY, line_start, column
                 starts[rows, token] = first
                 lengths[rows, token] = first - end - 1 if doubled else end - first

@@ -8,6 +8,7 @@ from functools import cache
 
 from cge.data.sets.fetch import DataFile, checksums, location_of
 from cge.data.sets.planetoid import PARTS
+from cge.data.sets.typed import TYPED_FILES
 from cge.errors import InputError
 
 
@@ -149,6 +150,10 @@ def _entries() -> tuple[DatasetInfo, ...]:
         _heterophilous("actor", "actor", "actors on the same Wikipedia page", 7_600, 26_659, 932),
         _heterophilous("chameleon", "chameleon_filtered", "Wikipedia pages and links", 890, 8_854, 2_325),
         _heterophilous("squirrel", "squirrel_filtered", "Wikipedia pages and links", 2_223, 46_998, 2_089),
+        _typed("acm", "papers, authors and subjects, by area", (11_246, 17_426, 3, 1_902), "liun-online/HeCo"),
+        _typed("imdb", "movies, directors and actors, by genre", (12_772, 18_644, 3, 1_256), "cenyk1230/gtn-data"),
+        _typed("yelp", "businesses, users and services, by category", (3_913, 36_066, 3, 82), "AndyJZhao/HGSL"),
+        _typed("aifb", "an institute's persons, by research group", (8_285, 29_042, 4, 0), "tkipf/relational-gcn"),
     )
 
 
@@ -161,6 +166,16 @@ def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, feat
 def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, features: int) -> DatasetInfo:
     files = _files(f"heterophilous/{stem}.npz", base=f"{_YANDEX}/raw/main/data")
     return DatasetInfo(name, title, nodes, edges, 5, features, _YANDEX, "MIT", files)
+
+
+def _typed(name: str, title: str, sizes: tuple[int, int, int, int], repository: str) -> DatasetInfo:
+    files = _files(*(f"typed/{name}/{file}" for file in TYPED_FILES))
+    return DatasetInfo(
+        *(name, title, *sizes, f"https://github.com/{repository}", "Apache-2.0" if name == "yelp" else None, files),
+        contents="tables of nodes, edges and labels",
+        has_directions=name == "aifb",
+        has_edge_types=True,
+    )
 
 
 def _files(*paths: str, base: str | None = None) -> tuple[DataFile, ...]:

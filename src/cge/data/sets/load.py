@@ -25,6 +25,7 @@ from cge.data.files.arrays import load_members
 from cge.data.sets.catalog import dataset_info
 from cge.data.sets.fetch import fetch_files, location_of
 from cge.data.sets.planetoid import load_nell, load_nell_derived, load_planetoid
+from cge.data.sets.typed import load_typed
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
@@ -48,11 +49,12 @@ def load_dataset(
     ----------
     name : str
         "cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm",
-        "actor", "chameleon" or "squirrel", in any case.
+        "actor", "chameleon", "squirrel", "acm", "imdb", "yelp" or "aifb", in any case.
     directed : bool
-        Keep edge directions, where the source has them (vispub, debian, npm).
+        Keep edge directions, where the source has them (vispub, debian, npm, aifb).
     edge_types : bool, optional
-        Whether edge types are kept apart, where the source has them (debian); they are by default.
+        Whether edge types, and node types, are kept, where the source has them (debian, acm, imdb, yelp, aifb); they
+        are by default.
     download : bool
         Whether the network may be used.
     trust : bool
@@ -89,6 +91,8 @@ def load_dataset(
             return load_debian(folder, directed=directed, edge_types=edge_types is not False)
         case "npm":
             return load_npm(folder, directed=directed)
+        case "acm" | "imdb" | "yelp" | "aifb":
+            return load_typed(folder, info.name, directed=directed, edge_types=edge_types is not False)
         case _:
             return load_heterophilous(first, info.name)
 

@@ -1,0 +1,284 @@
+"""Graphs from objects of SciPy, NetworkX, PyTorch Geometric and pandas; only SciPy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from cge import checks
+from cge.arrays import Array
+from cge.errors import InputError, format_list, format_value
+from cge.graph_types import REVERSE
+from cge.ids import as_id_array, unique_index
+
+
+class GraphConversions:
+    """The methods of `cge.Graph` that build one from objects of other libraries; all call `from_edges`."""
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: Any,
+        features: Any = None,
+        node_ids: Iterable[Hashable] | None = None,
+        directed: bool | None = None,
+        *,
+        weighted: bool | None = None,
+        self_loops: bool = False,
+    ) -> Self:
+        """Build a graph from a square sparse adjacency matrix.
+
+        Parameters
+        ----------
+        adjacency : (n, n) SciPy sparse matrix or array
+            Entry (u, v) is the weight of the edge from u to v.
+        features, node_ids, self_loops
+            As for `from_edges`; without `node_ids` nodes are the integers 0 … n-1.
+        directed : bool, optional
+            None: a symmetric matrix makes an undirected graph, any other a directed one.
+        weighted : bool, optional
+            None: a matrix of equal values makes a graph without weights.
+
+        Examples
+        --------
+        >>> from cge import Graph
+        >>> Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
+        Graph(3 nodes, 2 directed edges)
+        """
+        rows, directed = checks.scipy_rows(adjacency, directed, weighted, self_loops)
+        size = len(rows.indptr) - 1
+        ids = np.arange(size, dtype=np.int64) if node_ids is None else as_id_array(node_ids).copy()
+        if len(ids) != size:
+            raise InputError(f"the matrix has {size:,} rows, but there are {len(ids):,} node ids")
+        unique_index(ids)
+        graph = cls(rows.indptr, rows.indices, ids, directed, rows.weights)  # type: ignore[call-arg]
+        return graph.with_features(features)  # type: ignore[attr-defined, no-any-return]
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        features: Any = None,
+        weight: str | None = "weight",
+        *,
+        node_type: str | None = None,
+        edge_type: str | None = None,
+        edge_features: Sequence[str] = (),
+        self_loops: bool = False,
+    ) -> Self:
+        """Build a graph from a NetworkX graph (anything with `nodes`, `edges(data=…)` and `is_directed`).
+
+        Parameters
+        ----------
+        graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+            Its nodes become the ids.
+        features : (n, f) array or SciPy sparse matrix, optional
+            A row for each of `graph.nodes`, in their order, or as for `from_edges` by node type.
+        weight : str, optional
+            The edge attribute to read; where no edge has it, the graph has no weights, and where some have it, the
+            weight of the others is 1. None reads no weights.
+        node_type, edge_type : str, optional
+            The attributes that hold the types of nodes and edges; every node (edge) must have it.
+        edge_features : names, optional
+            Edge attributes that are numbers; an edge may lack some.
+        self_loops : bool
+            As for `from_edges`.
+        """
+        if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+            raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
+        rows = list(graph.edges(data=True))
+        edges, attributes = [(u, v) for u, v, _ in rows], [each for _, _, each in rows]
+        weights = [None if weight is None else each.get(weight) for each in attributes]
+        given = any(value is not None for value in weights)
+        options: dict[str, Any] = {"self_loops": self_loops, "directed": bool(graph.is_directed())}
+        options["weights"] = [1.0 if value is None else value for value in weights] if given else None
+        if node_type is not None:
+            options["node_types"] = _attribute(node_type, list(graph.nodes(data=True)), "node")
+        if edge_type is not None:
+            options["edge_types"] = _attribute(edge_type, [((u, v), each) for u, v, each in rows], "edge")
+        if len(edge_features):
+            options["edge_features"] = {name: [each.get(name) for each in attributes] for name in edge_features}
+        return cls.from_edges(edges, features, list(graph.nodes), **options)  # type: ignore[attr-defined, no-any-return]
+
+    @classmethod
+    def from_pyg(cls, data: Any, directed: bool | None = None, *, self_loops: bool = False) -> Self:
+        """Build a graph from a `Data` or `HeteroData` of PyTorch Geometric, or any object with the same attributes.
+
+        Parameters
+        ----------
+        data : torch_geometric.data.Data or HeteroData
+            `Data`: `x` are the features; a one-dimensional `edge_attr` is read as weights where there is no
+            `edge_weight`. `HeteroData`: node ids are "type:number", such as "paper:0", the relation is the edge type,
+            `x` are the features of a node type, and `edge_attr` are edge features.
+        directed : bool, optional
+            None: `Data` is undirected if every edge has its reverse, `HeteroData` if no relation starts with "rev_".
+        self_loops : bool
+            As for `from_edges`.
+        """
+        if hasattr(data, "node_types") and hasattr(data, "edge_types"):
+            return cls.from_edges(**_hetero_parts(data, directed), self_loops=self_loops)  # type: ignore[attr-defined, no-any-return]
+        matrix, weighted = _pyg_adjacency(data)
+        features = getattr(data, "x", None)
+        features = None if features is None else checks.to_numpy(features)
+        return cls.from_scipy(matrix, features, directed=directed, weighted=weighted, self_loops=self_loops)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        edges: Any,
+        nodes: Any = None,
+        *,
+        source: str = "source",
+        target: str = "target",
+        weight: str | None = None,
+        edge_type: str | None = None,
+        edge_features: Sequence[str] = (),
+        node: str = "node",
+        node_type: str | None = None,
+        features: Sequence[str] = (),
+        directed: bool = False,
+        self_loops: bool = False,
+    ) -> Self:
+        """Build a graph from a DataFrame of edges and, optionally, one of nodes.
+
+        Parameters
+        ----------
+        edges : DataFrame
+            A row for each edge; `source`, `target`, `weight`, `edge_type` and `edge_features` name its columns.
+        nodes : DataFrame, optional
+            A row for each node, isolated ones included; `node`, `node_type` and `features` name its columns.
+        directed, self_loops
+            As for `from_edges`.
+        """
+        edge_names = [source, target, *filter(None, [weight, edge_type]), *edge_features]
+        for table, names, what in (
+            (edges, edge_names, "edges"),
+            (nodes, [node, *filter(None, [node_type]), *features], "nodes"),
+        ):
+            if table is None:
+                continue
+            missing = next((name for name in names if name not in list(table.columns)), None)
+            if missing is not None:
+                problem = f"the table of {what} has no column {format_value(missing)}"
+                raise InputError(f"{problem}; its columns are {format_list(list(table.columns))}")
+        if nodes is None and (node_type is not None or len(features)):
+            raise InputError("node_type and features name columns of the table nodes; pass nodes, too")
+        options: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
+        if weight is not None:
+            options["weights"] = np.asarray(edges[weight])
+        if edge_type is not None:
+            options["edge_types"] = edges[edge_type].to_numpy()
+        if len(edge_features):
+            options["edge_features"] = {name: edges[name].to_numpy() for name in edge_features}
+        if node_type is not None:
+            options["node_types"] = nodes[node_type].to_numpy()
+        if nodes is not None:
+            options["node_ids"] = nodes[node].to_numpy()
+            options["features"] = nodes[list(features)].to_numpy() if len(features) else None
+        pairs = (edges[source].to_numpy(), edges[target].to_numpy())
+        return cls.from_edges(pairs, **options)  # type: ignore[attr-defined, no-any-return]
+
+
+def _attribute(name: str, rows: list[tuple[Any, Any]], what: str) -> list[Any]:
+    """Return an attribute of all nodes or edges of a NetworkX graph."""
+    missing = next((key for key, attributes in rows if attributes.get(name) is None), ...)
+    if missing is not ...:
+        raise InputError(f"the {what} {format_value(missing)} has no attribute {format_value(name)}; give it a type")
+    return [attributes[name] for _, attributes in rows]
+
+
+def _hetero_parts(data: Any, directed: bool | None) -> dict[str, Any]:
+    """Return the arguments of `Graph.from_edges` for a `HeteroData`."""
+    relations = [tuple(map(str, each)) for each in data.edge_types]
+    sizes = {name: _num_nodes(data, name, relations) for name in map(str, data.node_types)}
+    first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+    ends, types, weights, attributes = [], [], [], {}
+    for relation in relations:
+        store, (start, name, end) = data[relation], relation
+        edge_index = _edge_index(store, relation)
+        for column, node_type in zip(edge_index, (start, end), strict=True):
+            if column.size and not 0 <= column.min() <= column.max() < sizes.get(node_type, 0):
+                problem = f"the edges {format_value(relation)} contain a node beyond the {sizes.get(node_type, 0):,}"
+                raise InputError(f"{problem} of the type {format_value(node_type)}")
+        ends.append(edge_index + np.array([[first[start]], [first[end]]]))
+        types += [name] * edge_index.shape[1]
+        weight, attribute = getattr(store, "edge_weight", None), getattr(store, "edge_attr", None)
+        weights.append(None if weight is None else checks.to_numpy(weight).reshape(-1))
+        if attribute is not None:
+            attributes[len(ends) - 1] = checks.to_numpy(attribute).reshape(edge_index.shape[1], -1)
+    counts = [pairs.shape[1] for pairs in ends]
+    ids = np.array([f"{name}:{number}" for name, size in sizes.items() for number in range(size)], object)
+    pairs = np.concatenate([np.empty((2, 0), np.int64), *ends], axis=1)
+    parts: dict[str, Any] = {"edges": (ids[pairs[0]], ids[pairs[1]]), "node_ids": ids}
+    parts["node_types"] = [name for name, size in sizes.items() for _ in range(size)]
+    parts["features"] = {
+        name: checks.to_numpy(data[name].x) for name in sizes if getattr(data[name], "x", None) is not None
+    } or None
+    parts["edge_types"] = types
+    if any(weight is not None for weight in weights):
+        parts["weights"] = np.concatenate(
+            [np.ones(n) if w is None else w for w, n in zip(weights, counts, strict=True)]
+        )
+    if attributes:
+        parts["edge_features"] = _edge_attributes(attributes, relations, counts)
+    reverse = any(name.startswith(REVERSE) for _, name, _ in relations)
+    return parts | {"directed": reverse if directed is None else directed}
+
+
+def _num_nodes(data: Any, name: str, relations: list[tuple[str, ...]]) -> int:
+    """Return the number of nodes of a type: that of its features, or as stated, or one more than the largest index."""
+    store = data[name]
+    if getattr(store, "x", None) is not None:
+        return len(store.x)
+    stated = getattr(store, "num_nodes", None)
+    if stated is not None:
+        return int(stated)
+    used = [_edge_index(data[each], each)[k] for each in relations for k in (0, 1) if each[2 * k] == name]
+    return max((int(column.max()) + 1 for column in used if column.size), default=0)
+
+
+def _edge_index(store: Any, relation: tuple[str, ...]) -> Array:
+    if getattr(store, "edge_index", None) is None:
+        raise InputError(f"the relation {format_value(relation)} has no edge_index")
+    edge_index = checks.to_numpy(store.edge_index)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise InputError(f"edge_index of {format_value(relation)} must have shape (2, edges), found {edge_index.shape}")
+    return edge_index.astype(np.int64)
+
+
+def _edge_attributes(
+    attributes: dict[int, Array], relations: list[tuple[str, ...]], counts: list[int]
+) -> dict[str, Array]:
+    """Return the edge attributes of all relations as columns; those of another relation are missing."""
+    start, columns = np.cumsum([0, *counts]), {}
+    for place, values in attributes.items():
+        for number in range(values.shape[1]):
+            column = np.full(int(start[-1]), np.nan)
+            column[start[place] : start[place + 1]] = values[:, number]
+            columns[f"{' '.join(relations[place])}: {number + 1}"] = column
+    return columns
+
+
+def _pyg_adjacency(data: Any) -> tuple[sp.csr_array, bool]:
+    """Return the adjacency matrix of a PyTorch Geometric `Data`, and whether it has weights."""
+    if getattr(data, "edge_index", None) is None:
+        raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
+    edge_index = checks.to_numpy(data.edge_index)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise InputError(f"edge_index must have shape (2, edges), found {edge_index.shape}")
+    count = edge_index.shape[1]
+    values, attributes = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
+    if values is None and attributes is not None and checks.to_numpy(attributes).size == count:
+        values = checks.to_numpy(attributes).reshape(-1)
+    size = int(getattr(data, "num_nodes", None) or (edge_index.max() + 1 if count else 0))
+    weights = np.ones(count) if values is None else checks.checked_weights(checks.to_numpy(values), count)
+    wrong = edge_index[(edge_index < 0) | (edge_index >= size)]
+    if len(wrong):
+        raise InputError(f"edge_index contains {int(wrong[0])}, but the graph has {size:,} nodes")
+    matrix = sp.csr_array(sp.coo_array((weights, (edge_index[0], edge_index[1])), shape=(size, size)))
+    if values is None:
+        matrix.data[:] = 1
+    return matrix, values is not None

@@ -1,0 +1,71 @@
+"""The transitions of a graph with types in groups: those of one relation that leave, or enter, the same node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cge.arrays import Array
+from cge.graph import Graph
+from cge.models.propagation import TransitionMatrix
+
+RELATION = "relation "  # before the name of a relation, as an edge input
+
+
+def relation_input(relation: Sequence[str]) -> str:
+    """Return the name of the edge input that indicates a relation; without node types, that of its edge type.
+
+    >>> relation_input(("author", "writes", "paper")), relation_input(("", "cites", ""))
+    ('relation author writes paper', 'type cites')
+    """
+    source, edge_type, target = relation
+    return RELATION + " ".join([source, *filter(None, [edge_type]), target]) if source else f"type {edge_type}"
+
+
+class RelationGroups:
+    """The relation of each transition, and sums over the transitions of one relation at a node.
+
+    `codes (m,)` are indices into `names`, the edge inputs of the graph's relations; the last one means a self-loop.
+    """
+
+    def __init__(self, graph: Graph, transitions: TransitionMatrix) -> None:
+        self.rows, self.num_nodes, relations = transitions.rows, transitions.num_nodes, graph.relations
+        self._indices = transitions.indices
+        self.names = tuple(map(relation_input, relations.names))
+        is_edge = (transitions.graph_entry >= 0) & (transitions.rows != transitions.indices)
+        self.codes = np.full(len(transitions), len(self.names))
+        self.codes[is_edge] = relations.codes[transitions.graph_entry[is_edge]]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, int]:
+        """The group of each transition among those of its relation that leave its source, `(m,)`, and their number."""
+        return self._groups(self.rows)
+
+    @cached_property
+    def by_target(self) -> tuple[Tensor, int]:
+        """The same among those that enter its target."""
+        return self._groups(self._indices)
+
+    def _groups(self, nodes: Array) -> tuple[Tensor, int]:
+        keys, group = np.unique(nodes * (len(self) + 1) + self.codes, return_inverse=True)
+        return torch.from_numpy(group.reshape(-1)), len(keys)
+
+    def log_weights(self, names: Sequence[str], coefficients: Tensor, self_loop: Tensor) -> Tensor:
+        """Return the logarithm of the relation weight of each transition, `(m,)`; 0 for a relation without one."""
+        place, count = {name: number for number, name in enumerate(names)}, len(coefficients)
+        table = torch.cat([coefficients, torch.zeros(1), self_loop.reshape(1)])
+        places = [*(place.get(name, count) for name in self.names), count + 1]
+        return table[torch.tensor(places)][torch.from_numpy(self.codes)]
+
+
+def group_sums(groups: tuple[Tensor, int], values: Tensor) -> Tensor:
+    """Return for each transition the sum of `values (m,)` over its group, `(m,)`; differentiable."""
+    group, count = groups
+    return torch.zeros(count, dtype=values.dtype).index_add(0, group, values)[group]
