@@ -89,7 +89,7 @@ def test_the_model_search_compares_a_registered_classifier(registered: str) -> N
     graph = with_sparse_features(two_groups())
     model = quick_cge("degree", label_propagation=False).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     compared = [row["classifier"] for row in model.search_results_]
-    assert compared[:4] == ["mlp", "consistency", "sparse", registered]
+    assert compared[:6] == ["mlp", "consistency", "sparse", "logistic", "logistic-unit", registered]
 
 
 def test_names_and_dependencies_are_checked() -> None:

@@ -69,7 +69,15 @@ def test_the_defaults(features: bool) -> None:
     assert model.embedding_.shape == (NODES, sum(widths) + 2 * model.label_propagation_)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weighting"] for row in model.search_results_}
-    assert set(model.classifiers_) <= {"mlp", "consistency", "sparse", "sparse-light", "distilled"}
+    assert set(model.classifiers_) <= {
+        "mlp",
+        "consistency",
+        "sparse",
+        "sparse-light",
+        "logistic",
+        "logistic-unit",
+        "distilled",
+    }
     assert all(isinstance(epoch, Epoch) for epoch in epochs)
     assert {epoch.stage for epoch in epochs} - {"select"} == {"compare", "refit"}  # the comparison may train to the end
     assert model.labels_seen_["train"] == 30

@@ -101,13 +101,8 @@ def test_candidates_follow_from_graph_and_labels() -> None:
     weightings = candidates_of(plan, "weighting", "weighting")
     assert weightings[:2] == ["uniform", "cosine"]
     assert weightings[-2:] == ["edges", "edges+hops"]
-    assert candidates_of(plan, "classifier", "classifier") == [
-        "mlp",
-        "consistency",
-        "sparse",
-        "distilled",
-        "sparse-light",
-    ]
+    first = ["mlp", "consistency", "sparse", "logistic", "logistic-unit", "distilled"]
+    assert candidates_of(plan, "classifier", "classifier") == [*first, "sparse-light"]
     assert candidates_of(plan, "label propagation", "label_propagation") == ["yes", "no"]
     without = plan_fit(cge.CGE(), GRAPH, LABELS)
     assert without.inputs == "learned"

@@ -74,13 +74,17 @@ def compared(selection: Selection) -> list[str]:
 @pytest.mark.parametrize(("light", "selected"), [(0.8, "sparse-light"), (0.6, "sparse")])
 def test_sparse_light_replaces_sparse_only_where_it_is_better(light: float, selected: str) -> None:
     accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.6, "sparse-light": light}
-    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation=False)
+    search = make_search(
+        lambda _, classifier, __: accuracy.get(classifier, 0.3), weighting="degree", label_propagation=False
+    )
     assert search.run().classifiers == (selected,)
 
 
 def test_sparse_light_is_evaluated_only_if_sparse_is_best() -> None:
     accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.45}
-    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation=False)
+    search = make_search(
+        lambda _, classifier, __: accuracy.get(classifier, 0.3), weighting="degree", label_propagation=False
+    )
     assert search.run().classifiers == ("mlp",)
 
 
@@ -100,7 +104,7 @@ def test_label_propagation_is_used_where_it_gains_more_than_consistency(
     without: dict[str, float], with_labels: dict[str, float], used: bool, classifiers: tuple[str, ...]
 ) -> None:
     search = make_search(
-        lambda _, classifier, labels: (with_labels if labels else without)[classifier], weighting="degree"
+        lambda _, classifier, labels: (with_labels if labels else without).get(classifier, 0.3), weighting="degree"
     )
     selection = search.run()
     assert (selection.label_propagation, selection.classifiers) == (used, classifiers)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.models.propagation import Propagation, propagate_rows
+from cge.models.propagation import Propagation, propagate_rows, propagated_lengths
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
@@ -82,15 +82,18 @@ def classifier_inputs(
     if selection.label_propagation and labels is not None:
         label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
         informed |= label_scores.any(dim=1).numpy()
-    with torch.no_grad():
-        projected = tuple(
-            propagate_rows(
-                propagations[weighting.name], classifier.project(data.inputs(CLASSIFIERS[name].row_norm)), nodes
-            )
-            + classifier.offset()
-            for name, classifier, weighting in classifiers
-        )
+    projected = tuple(_projected(data, each, propagations[each.weighting.name], nodes) for each in classifiers)
     return ClassifierInputs(projected, label_scores, informed)
+
+
+@torch.no_grad()
+def _projected(data: EncoderData, trained: TrainedClassifier, propagation: Propagation, nodes: Tensor) -> Tensor:
+    """Return the propagated inputs of some nodes after the projection of a classifier, `(k, d)`."""
+    inputs = data.inputs(CLASSIFIERS[trained.name].row_norm)
+    propagated = propagate_rows(propagation, trained.classifier.project(inputs), nodes)
+    if CLASSIFIERS[trained.name].unit_rows:
+        propagated = propagated / propagated_lengths(propagation, inputs, nodes)[:, None]
+    return propagated + trained.classifier.offset()
 
 
 def _reach_inputs(data: EncoderData, propagation: Propagation, nodes: Tensor) -> npt.NDArray[np.bool_]:

@@ -27,6 +27,7 @@ from cge.explain.path_sums import InputFeatures, LabelPaths, ScoreFunction
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
+from cge.models.propagation import propagated_lengths
 from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
 from cge.training.classifier_registry import CLASSIFIERS, make_classifier
@@ -199,12 +200,15 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         weight = float(classifier.label_weight.detach())
         paths = _label_paths(data, weighting)
         label_paths = LabelPaths(paths, model.target, labels.nodes, labels.matrix, *sums, weight)
+    lengths = torch.ones(len(data.graph))
+    if CLASSIFIERS[name].unit_rows:
+        lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, torch.from_numpy(nodes))
     probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
     probabilities[nodes] = model.probabilities(graph, nodes)
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
         _all_paths(data, weighting.module) if exact else _sampled_paths(data, weighting),  # type: ignore[arg-type]
-        ScoreFunction(projected, partial(_scores, classifier), offset, label_paths, features=features),
+        ScoreFunction(projected, partial(_scores, classifier, lengths), offset, label_paths, features=features),
         probabilities,
         data.graph.node_ids,
         labels.table(model.target),
@@ -237,8 +241,8 @@ def _label_paths(data: EncoderData, weighting: NamedWeighting) -> AllPaths:
     return AllPaths(data.transitions, values, LABEL_HOP_WEIGHTS, uniform, types, closed_walks)
 
 
-def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - as for PaperModel
-    return classifier.scores(vectors)
+def _scores(classifier: PathClassifier, lengths: Tensor, nodes: Tensor, vectors: Tensor) -> Tensor:
+    return classifier.scores(vectors / lengths[nodes][:, None])
 
 
 def _sampled_paths(data: EncoderData, weighting: NamedWeighting) -> SampledPaths:

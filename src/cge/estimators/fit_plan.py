@@ -58,7 +58,8 @@ def _plan_encoder(
     dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
     inputs_size = {"entries": entries // DENSE, "columns": columns} if dense else {"entries": entries, "columns": 0}
     n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
-    size = ProblemSize(transitions=transitions, labeled=n_labeled, classes=len(labels.classes), **inputs_size)
+    counted = {"transitions": transitions, "labeled": n_labeled, "classes": len(labels.classes), "input_dim": columns}
+    size = ProblemSize(**counted, **inputs_size)
     folds = min(n_folds, n_train) if n_train > 3 else 0
     problem = SearchProblem(
         size, n_train, counts["validation"], folds, features is not None, inputs, graph.num_relations > 1

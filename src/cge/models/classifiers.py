@@ -108,6 +108,24 @@ class SparseClassifier(PathClassifier):
         return self.bias - self.center @ self.projection()
 
 
+class LogisticClassifier(PathClassifier):
+    """Linear class scores e + b of propagated inputs, e = Σ_paths A(p) x(end) W (of unit length or not)."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(inputs, classes))
+        self.bias = nn.Parameter(torch.zeros(classes))
+        self.label_weight = nn.Parameter(torch.tensor(1.0))
+
+    def offset(self) -> Tensor:
+        """Return zeros: b belongs to the scores."""
+        return torch.zeros_like(self.bias)
+
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
+        """Add b."""
+        return vectors + self.bias
+
+
 class TwoLayerNetwork(nn.Module):
     """Base of networks with two layers, W₀ `(f, hidden)` and W₁ `(hidden, c)`."""
 

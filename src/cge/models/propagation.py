@@ -17,7 +17,7 @@ paths that end at nodes of high degree.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,13 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.sparse_products import SparseMatrix, matrix_product, sparse_product
+from cge.models.sparse_products import NodeFeatures, SparseMatrix, matrix_product, sparse_product
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
 _MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
+_COLUMNS = 256  # of the inputs that are propagated at once
 UNREACHED = 10_000  # hops
 
 
@@ -195,6 +196,24 @@ def propagate_rows(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> T
     if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_SEED_FRACTION * len(inputs):
         return propagation(inputs, propagation.neighborhood(nodes))
     return propagation(inputs)[nodes]
+
+
+def propagate_columns(propagation: Propagation, inputs: NodeFeatures, nodes: Tensor) -> Iterator[Tensor]:
+    """Yield the propagated inputs of some nodes, `(k, f)`, in blocks of columns."""
+    columns = inputs if isinstance(inputs, Tensor) else inputs.rows.tocsc()
+    for first in range(0, inputs.shape[1], _COLUMNS):
+        block: Any = columns[:, first : first + _COLUMNS]
+        dense = block.contiguous() if isinstance(block, Tensor) else torch.from_numpy(block.toarray())
+        yield propagate_rows(propagation, dense, nodes)
+
+
+def propagated_lengths(propagation: Propagation, inputs: NodeFeatures, nodes: Tensor) -> Tensor:
+    """Return the Euclidean length of the propagated inputs of some nodes, `(k,)`; 1 where it is zero."""
+    squares = torch.zeros(len(nodes), dtype=torch.float64)
+    for block in propagate_columns(propagation, inputs, nodes):
+        squares += block.double().square().sum(1)
+    lengths = squares.sqrt().float()
+    return torch.where(lengths > 0, lengths, 1.0)
 
 
 def symmetric_weights(transitions: TransitionMatrix, strengths: Array, normalization: float) -> tuple[Array, Array]:

@@ -14,17 +14,20 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cge.arrays import Array
-from cge.models.propagation import Propagation
+from cge.models.propagation import Propagation, propagate_columns
 from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
+from cge.training.logistic_training import LogisticTrainer
+from cge.training.path_trainer import PathTrainer
 
 _Key = TypeVar("_Key")
-TrainFunction = Callable[[ClassifierTrainer, str, int | None], None]  # trainer, name of a checkpoint, last epoch
+TrainFunction = Callable[[PathTrainer, str, int | None], None]  # trainer, name of a checkpoint, last epoch
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class CandidateScore:
         return mean_and_error(incumbent.log_losses - self.log_losses)
 
 
-def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
+def score_candidate(trainer: PathTrainer) -> CandidateScore:
     """Return the scores of a trainer's best epoch on its validation labels."""
     nodes = trainer.task.validation
     scores, labels = trainer.best_scores(nodes).numpy(), trainer.task.labels[nodes].numpy()
@@ -124,11 +127,12 @@ class CandidateEvaluator:
     ) -> None:
         self.task, self.data, self.class_weights = task, data, class_weights
         self._train = train if train is not None else lambda trainer, _, epochs: trainer.run(epochs)
-        self.trainers: dict[tuple[str, str, bool], ClassifierTrainer] = {}
+        self.trainers: dict[tuple[str, str, bool], PathTrainer] = {}
         self.scores: dict[tuple[str, str, bool], CandidateScore] = {}
         self._label_scores: dict[str, Tensor] = {}
         self._propagations: dict[str, Propagation] = {}
         self._propagated_inputs: dict[str, Tensor] = {}
+        self._labeled_inputs: dict[str, Tensor] = {}
         self.work = Work(settings, _problem_size(task, data))
         self.budget = self.work.search_budget()
 
@@ -147,7 +151,7 @@ class CandidateEvaluator:
             self.scores[key] = score_candidate(self.trainers[key])
         return self.scores[key]
 
-    def finish(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> ClassifierTrainer:
+    def finish(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> PathTrainer:
         """Train a candidate until it stops."""
         self.evaluate(weighting, classifier, label_propagation)
         key = (weighting.name, classifier, label_propagation)
@@ -161,7 +165,7 @@ class CandidateEvaluator:
     def release(self, name: str) -> None:
         """Forget the trainings of a weighting that was not selected; their scores are kept."""
         self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[0] != name}
-        for cache in (self._propagations, self._label_scores, self._propagated_inputs):
+        for cache in (self._propagations, self._label_scores, self._propagated_inputs, self._labeled_inputs):
             cache.pop(name, None)
         self.data.closed_walks.pop(name, None)
 
@@ -173,22 +177,25 @@ class CandidateEvaluator:
 
     def trainer(
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
-    ) -> ClassifierTrainer:
+    ) -> PathTrainer:
         """Return a trainer of a classifier before its first epoch."""
         spec = self.work.spec(classifier, seed)
+        model = make_classifier(classifier, self.data, self.settings.dim, self.task.classes, seed)
+        given: dict[str, Any] = {"label_scores": self.label_scores(weighting) if label_propagation else None}
+        given |= {"class_weights": self.class_weights, "stage": stage}
+        if spec.convex:
+            return LogisticTrainer(self.task, self._rows(weighting, spec), model, **given)
         once = self.work.epoch_nodes(classifier) > 0
         return ClassifierTrainer(
             self.task,
             self.data.inputs(spec.row_norm),
             self._propagation(weighting),
-            make_classifier(classifier, self.data, self.settings.dim, self.task.classes, seed),
+            model,
             spec.settings,
-            label_scores=self.label_scores(weighting) if label_propagation else None,
-            class_weights=self.class_weights,
             consistency_nodes=torch.from_numpy(np.flatnonzero(self.data.has_inputs)),
             propagated_inputs=self._propagate_inputs(weighting, spec) if once else None,
-            stage=stage,
             n_jobs=self.data.n_jobs,
+            **given,
         )
 
     def _propagation(self, weighting: NamedWeighting) -> Propagation:
@@ -203,6 +210,16 @@ class CandidateEvaluator:
             with torch.no_grad():
                 self._propagated_inputs[weighting.name] = self._propagation(weighting)(inputs)
         return self._propagated_inputs[weighting.name]
+
+    def _rows(self, weighting: NamedWeighting, spec: ClassifierSpec) -> Tensor:
+        """Return the propagated inputs of training and validation nodes, `(k, f)`."""
+        if weighting.name not in self._labeled_inputs:
+            inputs, nodes = self.data.inputs(spec.row_norm), torch.cat([self.task.train, self.task.validation])
+            with torch.no_grad():
+                blocks = list(propagate_columns(self._propagation(weighting), inputs, nodes))
+            self._labeled_inputs[weighting.name] = torch.cat(blocks, dim=1)
+        rows = self._labeled_inputs[weighting.name]
+        return functional.normalize(rows, dim=1) if spec.unit_rows else rows
 
     def label_scores(self, weighting: NamedWeighting) -> Tensor:
         """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
@@ -229,4 +246,4 @@ def _problem_size(task: Task, data: EncoderData) -> ProblemSize:
         entries, columns = inputs.numel() // DENSE, int(inputs.shape[1])
     else:
         entries, columns = int(inputs.rows.nnz), 0
-    return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes)
+    return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes, data.input_dim)

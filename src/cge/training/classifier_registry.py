@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cge.errors import InputError
-from cge.models.classifiers import MLPClassifier, PathClassifier, SparseClassifier
+from cge.models.classifiers import LogisticClassifier, MLPClassifier, PathClassifier, SparseClassifier
 from cge.training.classifier_training import ClassifierSettings
 from cge.training.encoder_data import EncoderData
+from cge.training.logistic_training import PENALTIES
 from cge.training.torch_state import seeded
 
 DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large the graph is
@@ -25,6 +26,10 @@ def _mlp(data: EncoderData, dim: int, classes: int) -> PathClassifier:
 
 def _sparse(data: EncoderData, dim: int, classes: int) -> PathClassifier:  # noqa: ARG001 - has no vectors
     return SparseClassifier(*data.input_statistics(), classes)
+
+
+def _logistic(data: EncoderData, dim: int, classes: int) -> PathClassifier:  # noqa: ARG001 - has no vectors
+    return LogisticClassifier(data.input_dim, classes)
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class ClassifierSpec:
         Epochs after which it can be compared with others.
     linear : bool
         Whether it propagates class scores instead of vectors of `dim` numbers.
+    convex : bool
+        Whether it is trained by L-BFGS on a path of penalties (`LogisticTrainer`), linear and without augmentations.
+    unit_rows : bool
+        Whether the propagated inputs of each node are scaled to unit length; only for convex classifiers.
     search : bool
         Whether the model search compares it.
     alternative_to_label_propagation : bool
@@ -60,6 +69,8 @@ class ClassifierSpec:
     row_norm: str = "l2"
     evaluate_after: int = 100
     linear: bool = False
+    convex: bool = False
+    unit_rows: bool = False
     search: bool = True
     alternative_to_label_propagation: bool = False
     refines: str | None = None
@@ -118,6 +129,9 @@ _LIGHT = replace(_SPARSE, consistency_weight=0.2)
 _DISTILLED = replace(_MLP, dropout=0.2, consistency_weight=3.0, learning_rate=0.03, weight_decay=5e-5)
 _DISTILLED = replace(_DISTILLED, warmup_epochs=0, rampup_epochs=0, distilled=True)
 _LINEAR: dict[str, Any] = {"make": _sparse, "evaluate_after": 200, "linear": True}
+_CONVEX = replace(_MLP, drop_feature=0.0, dropout=0.0, max_epochs=len(PENALTIES))
+_LOGISTIC: dict[str, Any] = {"make": _logistic, "settings": _CONVEX, "evaluate_after": len(PENALTIES)}
+_LOGISTIC |= {"linear": True, "convex": True}
 _OTHER: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagation": True}
 
 for _spec in (
@@ -132,6 +146,8 @@ for _spec in (
     ClassifierSpec(
         "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
     ),
+    ClassifierSpec("logistic", "logistic regression (ridge regression of numbers), without augmentations", **_LOGISTIC),
+    ClassifierSpec("logistic-unit", "'logistic' with propagated inputs of unit length", unit_rows=True, **_LOGISTIC),
     ClassifierSpec("distilled", "an MLP, also trained on propagated labels as soft targets", settings=_DISTILLED),
 ):
     register_classifier(_spec)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +28,8 @@ from cge.models.propagation import Propagation, propagate_rows
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
 from cge.randomness import generator
 from cge.targets import Task
-from cge.training.history import Epoch
-from cge.training.torch_state import EpochTrainer, check_finite, load_module, module_arrays, one_thread
+from cge.training.path_trainer import PathTrainer
+from cge.training.torch_state import check_finite, load_module, module_arrays, one_thread
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,11 @@ class ClassifierSettings:
         return self.warmup_epochs + self.rampup_epochs if self.consistency_weight > 0 else 0
 
 
-class ClassifierTrainer(EpochTrainer):
-    """Trains a `PathClassifier` on a task with fixed path weights.
+class ClassifierTrainer(PathTrainer):
+    """Trains a `PathClassifier` by gradient descent, with augmentations.
 
-    `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
-    weigh the loss of each class. `consistency_nodes` enter the consistency loss; None means all. `propagated_inputs
-    (n, f)` are dense inputs that were propagated before; whole nodes cannot be dropped then.
+    `consistency_nodes` enter the consistency loss; None means all. `propagated_inputs (n, f)` are dense inputs that
+    were propagated before; whole nodes cannot be dropped then.
     """
 
     def __init__(
@@ -86,10 +84,10 @@ class ClassifierTrainer(EpochTrainer):
         stage: str = "train",
         n_jobs: int | None = 1,
     ) -> None:
-        super().__init__(Epoch, module_arrays(classifier, "classifier"), settings.max_epochs)
-        self.task, self.inputs, self.propagation, self.settings = task, inputs, propagation, settings
-        self.classifier, self.label_scores, self.class_weights = classifier, label_scores, class_weights
-        self.propagated_inputs, self.stage, self.n_jobs = propagated_inputs, stage, n_jobs
+        given: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
+        super().__init__(task, classifier, settings.max_epochs, **given)
+        self.inputs, self.propagation, self.settings = inputs, propagation, settings
+        self.propagated_inputs, self.n_jobs = propagated_inputs, n_jobs
         self.consistency_nodes = torch.arange(task.graph.num_nodes) if consistency_nodes is None else consistency_nodes
         groups = classifier.parameter_groups(settings.weight_decay)
         self.optimizer = torch.optim.Adam(groups, settings.learning_rate, fused=True)
@@ -116,15 +114,8 @@ class ClassifierTrainer(EpochTrainer):
         self.optimizer.step()
         problem, total = f"training overflowed in epoch {number + 1}", float((supervised + consistency).detach())
         check_finite(total, problem, "learning_rate", settings.learning_rate)
-        accuracy, loss = self._validate()
-        validated = len(self.task.validation) > 0
-        values: list[Any] = [number + 1, settings.max_epochs, self.stage, supervised.item(), consistency.item()]
-        values += [*((accuracy, loss) if validated else (None, None)), time.perf_counter() - started]
-        self.epochs.append(Epoch(*values))
         eligible = number >= min(settings.first_full_epoch, settings.max_epochs - 1)
-        if not validated or (eligible and (accuracy, -loss) > self.best_score):
-            self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number + 1
-            self.best_score = (accuracy, -loss)
+        self._end_epoch((supervised.item(), consistency.item()), started, eligible)
 
     def _consistency_weight(self, number: int) -> float:
         """Return λ of an epoch."""
@@ -161,36 +152,11 @@ class ClassifierTrainer(EpochTrainer):
         return [self._add_labels(self.classifier, each, nodes) for each in scores]
 
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
-        """Return the class scores of some nodes without dropout."""
         if self.propagated_inputs is None:
             propagated = propagate_rows(self.propagation, classifier.project(self.inputs), nodes)
         else:
             propagated = classifier.project(self.propagated_inputs[nodes])
         return self._add_labels(classifier, classifier.scores(propagated + classifier.offset()), nodes)
-
-    def _add_labels(self, classifier: PathClassifier, scores: Tensor, nodes: Tensor) -> Tensor:
-        return scores if self.label_scores is None else scores + classifier.label_weight * self.label_scores[nodes]
-
-    def best_classifier(self) -> PathClassifier:
-        """Return a classifier with the parameters of the best epoch."""
-        classifier = deepcopy(self.classifier)
-        load_module(classifier, "classifier", self.best)
-        return classifier
-
-    @torch.no_grad()
-    def best_scores(self, nodes: Tensor | None = None) -> Tensor:
-        """Return the class scores of some nodes in the best epoch, without dropout, `(k, c)`; None means all nodes."""
-        return self._scores(self.best_classifier(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes)
-
-    def _validate(self) -> tuple[float, float]:
-        """Return accuracy and loss of the validation labels; zeros without any."""
-        nodes = self.task.validation
-        if not len(nodes):
-            return 0.0, 0.0
-        with torch.no_grad():
-            scores = self._scores(self.classifier, nodes)
-        labels, target = self.task.labels[nodes], self.task.target
-        return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
 
     def _distillation(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
         """Return the mean cross-entropy of each augmentation from the propagated labels, where there are any."""

@@ -16,6 +16,7 @@ from cge.training.learned_weighting import OuterSettings
 _WORK = 5e11  # multiplications of a training: about two minutes on two cores
 SEARCH_BUDGET = 2 * _WORK  # of all candidates of the model search at most
 _LEARNING = _WORK / 2  # of learning a weighting
+_CONVEX_SHARE = 0.1  # of a training's work that logistic regression may take
 _MIN_EPOCHS = 50
 _CONSISTENCY_EPOCHS = 200  # that any classifier with a consistency loss needs before it can be compared
 DENSE = 6  # entries of dense inputs that cost as much as a sparse one
@@ -54,6 +55,7 @@ class ProblemSize:
     columns: int  # of dense inputs; 0 where they are sparse
     labeled: int  # training and validation labels
     classes: int
+    input_dim: int = 0  # columns of the inputs, dense or sparse
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Work:
     def evaluation(self, classifier: str) -> float:
         """Return the work of a training up to the epoch in which candidates are compared."""
         spec, size = self.spec(classifier), self.size
+        if spec.convex:
+            return self._convex_training(spec.evaluate_after)
         once = self.settings.hops * size.transitions * size.columns if self.epoch_nodes(classifier) else 0
         return float(once + spec.evaluate_after * spec.settings.n_augmentations * self.augmentation(classifier))
 
@@ -92,13 +96,22 @@ class Work:
         Trainings whose inputs are propagated once are so cheap that they do not count.
         """
         full = replace(self, settings=replace(self.settings, max_epochs=None))
-        expensive = [name for name in CLASSIFIERS if self.affordable(name) and not self.epoch_nodes(name)]
+        costly = [name for name, spec in CLASSIFIERS.items() if not spec.convex and not self.epoch_nodes(name)]
+        expensive = [name for name in costly if self.affordable(name)]
         most = max(map(full._training, expensive), default=0)
         return min(3.0 * most, SEARCH_BUDGET) if most else SEARCH_BUDGET
 
     def affordable(self, classifier: str) -> bool:
         """Return whether a classifier can be trained for its smallest number of epochs; the default always can."""
+        if CLASSIFIERS[classifier].convex:
+            return self.evaluation(classifier) <= _CONVEX_SHARE * _WORK
         return classifier == DEFAULT_CLASSIFIER or self._training(classifier) <= 1.5 * _WORK
+
+    def _convex_training(self, penalties: int) -> float:
+        """Return the work of propagating all inputs, of a basis of the labeled ones, and of L-BFGS."""
+        size, width = self.size, min(self.size.labeled, self.size.input_dim)
+        basis, iteration = 2 * size.labeled * width * size.input_dim, 4 * size.labeled * width * size.classes
+        return float(self.settings.hops * size.transitions * size.input_dim + basis + 50 * penalties * iteration)
 
     def _training(self, classifier: str) -> int:
         settings = self.spec(classifier).settings

@@ -1,0 +1,80 @@
+"""What all trainings of classifiers over weighted paths share: the best epoch, validation, propagated labels."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cge.models.classifiers import PathClassifier
+from cge.targets import Task
+from cge.training.history import Epoch
+from cge.training.torch_state import EpochTrainer, load_module, module_arrays
+
+
+class PathTrainer(EpochTrainer):
+    """Trains a `PathClassifier` on a task with fixed path weights.
+
+    `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
+    weigh the loss of each class.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        classifier: PathClassifier,
+        max_epochs: int,
+        *,
+        label_scores: Tensor | None = None,
+        class_weights: Tensor | None = None,
+        stage: str = "train",
+    ) -> None:
+        super().__init__(Epoch, module_arrays(classifier, "classifier"), max_epochs)
+        self.task, self.classifier, self.stage = task, classifier, stage
+        self.label_scores, self.class_weights = label_scores, class_weights
+
+    @abstractmethod
+    def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
+        """Return the class scores of some nodes without dropout."""
+
+    def _add_labels(self, classifier: PathClassifier, scores: Tensor, nodes: Tensor) -> Tensor:
+        return scores if self.label_scores is None else scores + classifier.label_weight * self.label_scores[nodes]
+
+    def best_classifier(self) -> PathClassifier:
+        """Return a classifier with the parameters of the best epoch."""
+        classifier = deepcopy(self.classifier)
+        load_module(classifier, "classifier", self.best)
+        return classifier
+
+    @torch.no_grad()
+    def best_scores(self, nodes: Tensor | None = None) -> Tensor:
+        """Return the class scores of some nodes in the best epoch, without dropout, `(k, c)`; None means all nodes."""
+        return self._scores(self.best_classifier(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes)
+
+    def _validate(self) -> tuple[float, float]:
+        """Return accuracy and loss of the validation labels; zeros without any."""
+        nodes = self.task.validation
+        if not len(nodes):
+            return 0.0, 0.0
+        with torch.no_grad():
+            scores = self._scores(self.classifier, nodes)
+        labels, target = self.task.labels[nodes], self.task.target
+        return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
+
+    def _end_epoch(self, losses: tuple[float, float], started: float, eligible: bool = True) -> None:
+        """Record an epoch with its supervised and its consistency loss, and keep its parameters if they are the best.
+
+        Without validation labels those of the last epoch are kept; epochs that are not `eligible` never are.
+        """
+        accuracy, loss = self._validate()
+        validated, number = len(self.task.validation) > 0, len(self.epochs) + 1
+        values: list[Any] = [number, self.max_epochs, self.stage, *losses]
+        values += [*((accuracy, loss) if validated else (None, None)), time.perf_counter() - started]
+        self.epochs.append(Epoch(*values))
+        if not validated or (eligible and (accuracy, -loss) > self.best_score):
+            self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number
+            self.best_score = (accuracy, -loss)
