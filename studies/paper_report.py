@@ -14,9 +14,8 @@ from studies import tables
 from studies.cells import Cell, read_cells
 from studies.paper import GRAPHS, METHODS, STRENGTHS, TABLE_2, current
 
-__all__ = ["tables_of", "write_report"]
+__all__ = ["baseline_of", "tables_of", "write_report"]
 
-_ORDER = [*(f"{name}, {variant}" for name, variant in TABLE_2.items()), *METHODS]
 
 _ABOUT = (
     "Accuracy in percent, mean ± standard deviation over seeds (their number in parentheses), with the settings of "
@@ -55,24 +54,24 @@ def _rows_of_table_2(folder: Path) -> dict[Cell, dict[str, Any]]:
     }
 
 
-def _baseline(method: str) -> str | None:
-    """Return uniform weights with the same strength of the supervised gradient; None for uniform weights."""
+def baseline_of(method: str) -> str | None:
+    """Return uniform weights with the same strength of the supervised gradient or optimizer; None for these."""
     name, _, variant = method.partition(", ")
     if name.startswith("planetoid"):
         return None
-    strength = variant if variant in [f"strength {value:g}" for value in STRENGTHS] else "strength 1"
-    return f"planetoid-{name.split('-')[1]}, {strength}"
+    same = variant in ("sgd", *(f"strength {value:g}" for value in STRENGTHS))
+    return f"planetoid-{name.split('-')[1]}, {variant if same else 'strength 1'}"
 
 
 def tables_of(rows: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
     """Return means of each graph and method, and tests against uniform weights."""
     graphs: dict[str, Any] = {}
     for graph in GRAPHS:
-        for method in _ORDER:
+        for method in METHODS:
             runs = {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (graph, method)}
             if not runs:
                 continue
-            baseline = _baseline(method)
+            baseline = baseline_of(method)
             others = {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (graph, baseline)}
             seeds = sorted(set(runs) & set(others))
             summary: dict[str, Any] = {

@@ -10,22 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cge
 from cge.errors import InputError
 from cge.estimators.configs import make_estimator
+from cge.models.path_networks import PathTree
 from studies import cells as running
 from studies import paper
 from studies.cells import Cell, code_version
-from studies.paper import METHODS, OraclePaperCGE
-from studies.paper_report import write_report
+from studies.paper import OraclePaperCGE
+from studies.paper_report import baseline_of, write_report
 from studies.tables import read_table
 from tests.fixtures import SMALL_PAPER, TRUE_LABELS, partial_labels, two_groups
 
 
 def test_cells_and_settings() -> None:
     every = list(paper.cells(None, 2))
-    assert len(every) == len(set(every)) == 2 * 2 * len(METHODS)
+    assert len(every) == len(set(every)) == 2 * sum(len(paper.methods_of(graph)) for graph in paper.GRAPHS)
+    assert Cell("cora+100%", "planetoid-t, strength 1", 1) in every
+    assert Cell("cora", "planetoid-t, strength 1", 1) not in every  # it is in table 2
     assert list(paper.cells("cora/cge-t-lstm, oracle", 1)) == [Cell("cora", "cge-t-lstm, oracle", 0)]
     base = read_table("table2").settings_of("cora", "cge-t-lstm")
     assert paper.settings_of(Cell("cora", "cge-t-lstm, 8 outer steps", 0)) == base | {"outer_steps": 8}
@@ -36,6 +40,35 @@ def test_cells_and_settings() -> None:
         list(paper.cells("moon", 1))
     with pytest.raises(InputError, match="the study has no method 'magic'"):
         list(paper.cells("cora/magic", 1))
+
+
+def test_random_edges_of_a_cell() -> None:
+    cell = Cell("cora+100%", "cge-t-lstm, strength 1, 32 outer steps", 1)
+    assert paper.settings_of(cell) == read_table("table2").settings_of("cora", "cge-t-lstm")
+    edges = [paper.data_of(Cell(graph, cell.method, 1)).graph.num_edges for graph in ("cora", "cora+100%")]
+    assert 1.9 * edges[0] < edges[1] < 2 * edges[0]  # a few are drawn twice
+
+
+def test_paths_between_nodes_of_a_class() -> None:
+    network = paper.SameClassPaths(np.array([0, 0, 1, -1]), 2)
+    nodes, length = np.array([[0, 2, 1], [0, 2, -1], [2, 1, 2], [3, 3, -1]]), np.array([3, 2, 3, 2])
+    weights = network.weigh(torch.zeros(4, 2), PathTree.grow(nodes, length, np.full(4, -1)))
+    assert weights.tolist() == pytest.approx([0.9, 0.09, 0.9, 0.09])
+    assert network(torch.ones(4, 2), torch.tensor(nodes), torch.tensor(length)).tolist() == [0.5] * 4
+
+
+@pytest.mark.parametrize(
+    ("method", "baseline"),
+    [
+        ("planetoid-i, sgd", None),
+        ("cge-i-lstm, sgd", "planetoid-i, sgd"),
+        ("cge-t-lstm, strength 0", "planetoid-t, strength 0"),
+        ("cge-t-lstm, 8 outer steps", "planetoid-t, strength 1"),
+        ("cge-t, same-class paths", "planetoid-t, strength 1"),
+    ],
+)
+def test_the_baseline_of_a_method(method: str, baseline: str | None) -> None:
+    assert baseline_of(method) == baseline
 
 
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")

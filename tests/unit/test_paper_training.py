@@ -25,7 +25,7 @@ from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import Trainer, train
 from cge.training.torch_state import TrainerState, one_thread
 from cge.training.walk_partitions import partition_nodes
-from tests.fixtures import ConstantWeighting, make_task, two_groups
+from tests.fixtures import ConstantWeighting, groups_with_sparse_features, make_task, two_groups
 
 SMALL = TrainingSettings(
     setting="transductive",
@@ -502,6 +502,30 @@ def test_sgd_learns_with_its_default_rates(setting: str) -> None:
     assert accuracy(optimizer="sgd") >= accuracy(optimizer="auto") - 0.05
     losses = [train(task, replace(settings, optimizer="sgd", head_lr=rate)).history[-1] for rate in (None, 0.01)]
     assert losses[0].supervised_loss < losses[1].supervised_loss - 0.1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_step_of_sgd_does_not_depend_on_the_units_of_features(sparse: bool) -> None:
+    """A plain step on features of mean square 1: with x S and S⁻¹ W for x and W, the vectors are the same."""
+    x = groups_with_sparse_features(dense=True).features
+    units = np.logspace(-1, 1, x.shape[1])
+    settings = replace(SMALL, setting="inductive", weighting="uniform", optimizer="sgd", head_lr=None)
+    vectors = []
+    for scale in (np.ones(x.shape[1]), units, 1 / np.sqrt((x**2).mean(0))):
+        scaled = (x * scale).astype(np.float32)
+        features = SparseFeatures(sp.csr_array(scaled)) if sparse else torch.from_numpy(scaled)
+        trainer = Trainer(make_task(two_groups(), features=features), settings)
+        encoder = trainer.parameters.encoder
+        encoder.weight.data /= torch.from_numpy(scale[:, None]).float()
+        start = trainer.parameters.vectors(features)
+        walks = next(iter(trainer.walker.batches(trainer.batch_size)))
+        if len(vectors) == 2:  # mean squares are 1: the step is that of the optimizer alone
+            trainer.inner._feature_scale = None
+        trainer.inner.train_paths(WalkBatch(walks, 0, (0.0, 0.0), 0))
+        vectors.append(trainer.parameters.vectors(features))
+        assert (vectors[-1] - start).abs().max() > 1e-3
+    torch.testing.assert_close(vectors[1], vectors[0], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(vectors[2], vectors[0], rtol=1e-4, atol=1e-6)
 
 
 def test_the_best_epoch_is_restored_and_patience_ends_training() -> None:

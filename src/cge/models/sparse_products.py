@@ -104,6 +104,18 @@ def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
 
 
+def mean_squares(x: NodeFeatures) -> Tensor:
+    """Return the mean square of each feature over all nodes, `(f,)`.
+
+    >>> mean_squares(torch.tensor([[1.0, 0.0], [3.0, 2.0]]))
+    tensor([5., 2.])
+    """
+    if isinstance(x, Tensor):
+        return x.square().mean(0)
+    sums = np.bincount(x.rows.indices, np.square(x.rows.data, dtype=np.float64), minlength=x.shape[1])
+    return torch.from_numpy((sums / x.shape[0]).astype(x.rows.dtype))
+
+
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
 

@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 from cge.arrays import Array
 from cge.losses import supervised_loss
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
+from cge.models.sparse_products import NodeFeatures, SparseFeatures, mean_squares, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.targets import Task
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
@@ -26,6 +26,7 @@ from cge.training.walk_partitions import NodePartition, partition_count, partiti
 
 MIN_PATH_NODES = 2  # a path of one node would train a node to predict itself
 _NEGATIVES_PER_CONTEXT = 2.5  # the center of a path has few contexts
+_MIN_MEAN_SQUARE = 1e-12  # of a feature that no node has
 _LAST_RATE = 1e-3  # final learning rate, relative to the first
 
 
@@ -119,6 +120,9 @@ class InnerTraining:
         shared = self.inductive and self.uses_kernel
         self.target_rows = make_target_rows(task.features, self.partition) if shared else TargetRows(task.features)
         self._gradient: Array | None = None  # of an inductive encoder's vectors
+        self._feature_scale: Tensor | None = None
+        if self.inductive and settings.optimizer == "sgd" and task.features is not None:
+            self._feature_scale = mean_squares(task.features)[:, None]
         self.optimizers = self._make_optimizers()
 
     def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
@@ -221,13 +225,15 @@ class InnerTraining:
         """Backpropagate ∇L_s + λ ∇L_u of the vectors to the encoder; step its optimizers, rates decayed.
 
         `gradient` is ∇L_u and is changed in place. Tables take the gradient of a sum over pairs and over labels, an
-        inductive encoder that of means.
+        inductive encoder that of means; under SGD its step is that for features scaled to a mean square of 1 (D21).
         """
         self.optimizers["encoder"].zero_grad()
         gradient.mul_(self.settings.unsup_weight / (max(pairs, 1) if self.inductive else 1))
         vectors.backward(gradient)  # type: ignore[no-untyped-call]
         if with_labels and self.settings.supervised_strength > 0:
             self.parameters.encoder(self.task.features, self._labeled).backward(self.label_gradient())
+        if self._feature_scale is not None:
+            self.parameters.encoder.weight.grad.div_(self._feature_scale.clamp(min=_MIN_MEAN_SQUARE))
         for name, optimizer in self.optimizers.items():
             if name != "head":
                 for group in optimizer.param_groups:

@@ -21,7 +21,7 @@ from cge.training.torch_state import check_array, load_module, module_arrays, se
 MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
 _HEAD_RATES = {"auto": 0.01, "sgd": 1.0, "adam": 0.01, "adagrad": 0.1}
-_ENCODER_RATES = _HEAD_RATES | {"sgd": 30.0}  # the gradient is a mean over pairs
+_ENCODER_RATES = _HEAD_RATES | {"sgd": 0.1}  # for features with a mean square of 1
 _WEIGHTING_RATES = {"auto": 0.01, "sgd": 10.0, "adam": 0.01, "adagrad": 0.05}
 
 
