@@ -35,6 +35,16 @@ def format_value(value: object) -> str:
     return f"{text[:_MAX_CHARACTERS]}… ({len(text):,} characters)"
 
 
+def format_text(value: object) -> str:
+    """Return text as it is, or cut as by `format_value` where it is long.
+
+    >>> format_text("ann"), format_text("a" * 99)[-16:]
+    ('ann', '(101 characters)')
+    """
+    text = str(value)
+    return text if len(text) <= _MAX_CHARACTERS else format_value(text)
+
+
 def format_list(values: Sequence[object]) -> str:
     """Return the first ten values separated by commas, and how many more there are.
 

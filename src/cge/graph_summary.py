@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from cge.errors import format_text
+
 
 @dataclass(frozen=True)
 class GraphSummary:
@@ -48,9 +50,10 @@ class GraphSummary:
             counts = ", ".join(f"{name} {count:,}" for name, count in list(self.node_types.items())[:8])
             rows.append(("node types", f"{len(self.node_types)}: {counts}"))
         if self.edge_types:
-            rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(self.edge_types[:8])}"))
+            rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(map(format_text, self.edge_types[:8]))}"))
         if self.edge_features:
-            rows.append(("edge features", f"{len(self.edge_features)}: {', '.join(self.edge_features[:8])}"))
+            names = ", ".join(map(format_text, self.edge_features[:8]))
+            rows.append(("edge features", f"{len(self.edge_features)}: {names}"))
         shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
         size = self.memory_bytes
         memory = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"

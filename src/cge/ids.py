@@ -28,13 +28,14 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
     array = values if isinstance(values, np.ndarray) else _to_array(values)
     if array.ndim != 1:
         raise InputError(f"{what} must be a flat sequence, found an array of shape {array.shape}")
-    if array.dtype.kind == "b":
-        raise InputError(f"{what} must be integers, strings or other names, found booleans")
+    if array.dtype.kind in "bcmMV":
+        kind = "booleans" if array.dtype.kind == "b" else array.dtype.name
+        raise InputError(f"{what} must be integers, strings or other names, found {kind}")
     if array.dtype.kind == "i":
         return array.astype(np.int64, copy=False)
     if array.dtype.kind == "u":
         if array.size and array.max() > np.iinfo(np.int64).max:
-            return array.astype(object)
+            raise InputError(f"{what} contain {array.max()}, which does not fit in 64 bits with a sign; use strings")
         return array.astype(np.int64)
     if array.dtype.kind == "f":
         exact = 2.0 ** min(np.finfo(array.dtype).nmant + 1, 53)  # from here on, adjacent integers are equal
@@ -43,7 +44,12 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
         if len(wrong):
             raise InputError(f"{what} contain {array[wrong[0]]} at position {wrong[0]:,}; use integers or strings")
         return array.astype(np.int64)
-    if array.dtype.kind in "US":
+    if array.dtype.kind == "S":
+        try:
+            return np.char.decode(array, "utf-8").astype(object)
+        except UnicodeDecodeError:
+            raise InputError(f"{what} must be UTF-8 text, found other bytes; use strings") from None
+    if array.dtype.kind == "U":
         return array.astype(object)
     return _checked_objects(array.astype(object, copy=False), what)
 

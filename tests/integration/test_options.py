@@ -17,10 +17,11 @@ import typer
 
 import cge
 from cge.cli.app import app
-from cge.cli.fit_plan import available_memory, format_bytes
+from cge.cli.fit_plan import format_bytes
 from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, make_estimator
+from cge.memory import available_memory
 from tests.integration.fit_command import (
     SMALL_FIT_FLAGS,
     fail_if_called,
@@ -38,7 +39,8 @@ SHARED = {
     "fit": {"--quiet", "--json", "--seed", "--jobs"},
     "predict": {"--quiet", "--json", "--jobs"},
     "explain": {"--quiet", "--json", "--jobs"},
-    "embed": {"--quiet", "--json", "--jobs"},
+    "score": {"--quiet", "--json", "--jobs"},
+    "embed": {"--quiet", "--json", "--seed", "--jobs"},
     "similar": {"--quiet", "--json", "--jobs"},
     "report": {"--quiet", "--json", "--jobs"},
     "datasets": {"--quiet", "--json"},
@@ -67,7 +69,7 @@ def test_options_and_help_of_every_command(
     options = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--jobs)\b", output.replace("│ --", "│  --")))
     assert options - ({"--jobs"} if command == "reproduce" else set()) == SHARED[command]
     assert re.search(rf"For example:\s+cge {command}\b", output)
-    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", output)
+    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z|]+)*\s*\n", output)
     assert not re.search(r"<\w+|[{}]", output), "types are words"
     narrow = help_of([command], capsys, monkeypatch, 40)
     assert max(map(len, narrow.splitlines())) <= 40
@@ -238,7 +240,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
 def test_a_fit_that_needs_more_memory_than_there_is(
     words: list[str], hint: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cge.cli.fit.available_memory", lambda: 123_000_000)
+    monkeypatch.setattr("cge.memory.available_memory", lambda: 123_000_000)
     problem = usage_error(fit_arguments(files, *words), capsys)
     assert re.match(rf"this fit needs about \d+ MB of memory, 120 MB are available; {re.escape(hint)}", problem)
     assert problem.endswith("; --no-memory-check starts it anyway")
@@ -271,7 +273,7 @@ def test_available_memory_of_the_machine_and_its_control_groups(tmp_path: Path) 
     machine(tmp_path, **{f"sys__fs__cgroup__memory__{name}": text for name, text in first.items()})
     assert available_memory(tmp_path) == 400_000 + 10 * 4096
     code = (
-        "import resource, sys; from pathlib import Path; from cge.cli.fit_plan import available_memory\n"
+        "import resource, sys; from pathlib import Path; from cge.memory import available_memory\n"
         "limit = 4096 * int(Path('/proc/self/statm').read_text().split()[0]) + 50_000_000\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit)); print(available_memory())"
     )

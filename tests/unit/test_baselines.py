@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
-from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
+from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, PropagatedFeatures, WalkClassifier
 from cge.estimators.classifier import NodeClassifier, NotFittedError, hold_out, task_labels
 from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.settings import settings_of
@@ -478,3 +478,24 @@ def test_features_that_no_training_node_has_leave_the_class_frequencies() -> Non
     graph = cge.Graph.from_edges([(4, 5)], features=features, num_nodes=6)
     model = FeatureClassifier().fit(graph, {0: "a", 1: "a", 2: "b"}, {3: "a"})
     np.testing.assert_allclose(model.predict_proba([3, 4]), [[2 / 3, 1 / 3]] * 2, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- propagated features
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_propagated_features_are_components_of_the_mean_over_hops(directed: bool, tmp_path: Path) -> None:
+    edges = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (0, 5)]
+    x = sp.csr_array(np.random.default_rng(0).random((6, 5)) * (np.arange(30).reshape(6, 5) % 3 > 0))
+    graph = cge.Graph.from_edges(edges, x, num_nodes=6, directed=directed)
+    looped = graph.to_scipy().toarray() + np.eye(6)
+    step = looped / np.sqrt(looped.sum(1, keepdims=True)) / np.sqrt(looped.sum(0, keepdims=True))
+    rows = x.toarray() / np.linalg.norm(x.toarray(), axis=1, keepdims=True)
+    mean = sum(np.linalg.matrix_power(step, k) @ rows for k in range(4)) / 4
+    model = PropagatedFeatures(dim=5, hops=3).fit(graph)
+    assert model.embedding_ == pytest.approx(mean, abs=1e-6)
+    u, s, _ = np.linalg.svd(mean)
+    first = PropagatedFeatures(dim=2, hops=3).fit(graph).embedding_.astype(np.float64)
+    assert first @ first.T == pytest.approx(u[:, :2] * s[:2] ** 2 @ u[:, :2].T, abs=1e-5)
+    model.save(tmp_path / "m")
+    assert np.array_equal(cge.load(tmp_path / "m").embedding_, model.embedding_)

@@ -42,6 +42,11 @@ def refused(kind: str, change: Change, folder: Path) -> str:
             "1,000,000,000,000 hop weights, but paths have at most 4 hops",
         ),
         ("edges", lambda metadata, _: metadata.update(best_epoch=99), "the best epoch, 99, is not in the history"),
+        (
+            "edges",
+            lambda metadata, _: metadata.update(selection_history=[]),
+            "the best epoch, 3, is not in the history",
+        ),
         ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "the best epoch, 0, is not in the history"),
         ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'labels_seen' must be an object, found 7"),
         (

@@ -18,10 +18,11 @@ from cge.cli.fit import COMMON, fit
 from cge.cli.main import print_error
 from cge.cli.predict import predict
 from cge.cli.report import report
+from cge.cli.score import score
 from cge.cli.vectors import embed, similar
 
-_COMMANDS: tuple[Callable[..., None], ...] = (demo, check, fit, predict, explain, embed, similar, report)
-_COMMANDS += (datasets, evaluate, tune, reproduce)
+_COMMANDS: tuple[Callable[..., None], ...] = (demo, check, fit, predict, score, explain, embed, similar)
+_COMMANDS += (report, datasets, evaluate, tune, reproduce)
 _SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(
@@ -81,6 +82,8 @@ def _print_usage_error(error: typer.TyperException) -> int:
         command = context.command_path if context is not None else "cge"
         problem, similar = _similar_word(problem)
         hint = f"; did you mean{similar}" if similar else ";"
+        if command == "cge fit" and problem == "Missing option '--labels'":
+            hint = "; a fit needs labels, and 'cge embed EDGES --out vectors.parquet' makes vectors without any;"
         print_error(f"{problem}{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
     return 2
 

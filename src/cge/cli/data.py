@@ -10,7 +10,7 @@ from cge.cli.common_options import Json, Quiet, file_option, flag_option
 from cge.cli.graph_options import Files, require_file, takes_options
 from cge.cli.main import print_error
 from cge.cli.printing import print_json, print_pairs, print_table
-from cge.errors import format_list, format_value
+from cge.errors import format_list, format_text, format_value
 
 if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
@@ -66,7 +66,7 @@ def _reading_rows(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
     if reading.columns:
         columns = ", ".join(f"{part} = {format_value(column)}" for part, column in reading.columns.items())
         rows.append(("columns", f"{columns}; not read: {format_list(reading.unread)}" if reading.unread else columns))
-    first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
+    first = ", ".join([*map(format_text, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
     changes = {"duplicates merged": reading.duplicates_merged, "self-loops dropped": reading.self_loops_dropped}
     counts = ", ".join([f"{reading.rows:,}", *(f"{count:,} {what}" for what, count in changes.items() if count)])
     return [*rows, ("ids", f"{reading.ids}: {first}"), ("rows", counts)]

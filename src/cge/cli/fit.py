@@ -13,7 +13,7 @@ from cge.cli.command import shell_message
 from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
 from cge.cli.fit_output import FitProgress, fit_summary, print_summary
-from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
+from cge.cli.fit_plan import plan_json, print_plan, refuse_too_large
 from cge.cli.graph_options import Files, takes_options
 from cge.cli.main import Stopped, command_line
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
@@ -93,6 +93,7 @@ def fit(
       cge fit --config fit.toml --jobs 4
     """
     from cge.estimators.configs import flat_params, make_estimator
+    from cge.memory import available_memory
 
     model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
     if dry_run:
@@ -146,9 +147,11 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     """Check the settings, then read the files."""
     from cge.estimators.fit_plan import plan_fit
     from cge.estimators.settings import check_settings
+    from cge.store.packing import check_names
 
     check_settings(model)
     graph, reading = files.read_graph()
+    check_names(graph)
     y, notes = _read_labels(files, labels, graph)
     validation_labels = None
     if validation is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cge.cli.fit_output import describe_labels
@@ -72,59 +70,6 @@ def _shortened(names: list[str]) -> str:
     if len(names) > 1 and all(map(is_hop_profile, names)):
         return f"hop profiles ({len(names)})"
     return ", ".join(names)
-
-
-def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process may use in all, those in use included; None where they are not known.
-
-    What is free is the least of the machine, the control groups (the limit of a container) and what `ulimit` allows.
-    """
-    used, machine = _number(root / "proc/self/statm", place=1), _number(root / "proc/meminfo", "MemAvailable:")
-    free = [*([] if machine is None else [1024 * machine]), *_groups(root), *_limits(root)]
-    return min(free) + 4096 * (used or 0) if free else None
-
-
-def _limits(root: Path) -> list[int]:
-    """Return what is free of the limits on the address space and the data segment of this process."""
-    free = []
-    with suppress(ImportError, OSError):
-        import resource
-
-        for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
-            maximum, used = resource.getrlimit(limit)[0], _number(root / "proc/self/statm", place=place)
-            if maximum != resource.RLIM_INFINITY and used is not None:
-                free.append(max(maximum - 4096 * used, 0))
-    return free
-
-
-def _groups(root: Path) -> list[int]:
-    """Return what is free in each control group of this process that has a limit, of both versions."""
-    free = []
-    with suppress(OSError, ValueError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, names, path = line.split(":", 2)
-            v2 = names == ""
-            if not v2 and "memory" not in names.split(","):
-                continue
-            top = root / ("sys/fs/cgroup" if v2 else "sys/fs/cgroup/memory")
-            limit, used = ("memory.max", "memory.current") if v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-            here = top / path.lstrip("/")
-            for group in (here, *here.parents):
-                maximum, now = _number(group / limit), _number(group / used)
-                if maximum is not None and now is not None:
-                    cached = _number(group / "memory.stat", "inactive_file") or 0  # files that can be released
-                    free.append(max(maximum - now + cached, 0))
-                if group == top:
-                    break
-    return free
-
-
-def _number(file: Path, name: str = "", place: int = 0) -> int | None:
-    """Return a number in a file: the one after a name, or the one at a place; None where there is none."""
-    with suppress(OSError, ValueError, IndexError):
-        words = file.read_text().split()
-        return int(words[words.index(name) + 1 if name else place])
-    return None
 
 
 def format_bytes(count: float) -> str:

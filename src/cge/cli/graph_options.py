@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.command import shell_message
+from cge.cli.command import flag_of, shell_message
 from cge.cli.common_options import FILES, among, dataset_names, file_option
 from cge.errors import InputError, format_value
 
@@ -222,24 +222,47 @@ class UpdateFiles:
         return read_graph_update(model.graph_, self.graph, self.features, **how)
 
 
+@dataclass(frozen=True)
+class EmbedFiles(Files):
+    """The options about the files of a graph, or the folder of a model instead of its edges."""
+
+    edges: Annotated[
+        str, typer.Argument(metavar="DIR|EDGES", help="Folder of a saved model, or edges: {suffixes of edges}.")
+    ]
+
+    def refuse_with_model(self, given: Mapping[str, object]) -> None:
+        """Refuse options about training, where the vectors of a saved model are written."""
+        about_labels = ("edges", "node_column", "label_column")
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in about_labels}
+        defaults = {field.name: field.default for field in fields(self)}
+        unused = [name for name, value in options.items() if value != defaults[name]]
+        unused += [name for name, value in given.items() if value is not None]
+        if unused:
+            problem = f"{flag_of(unused[0])} is for edges, but {self.edges} is the folder of a model"
+            raise InputError(problem, hint="leave it out, or give a file of edges")
+
+
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command with an argument that is a `Files` or `UpdateFiles` an option for each field instead.
+    """Give a command with arguments that are dataclasses, such as `Files`, an option for each of their fields instead.
 
     Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
     `cge.cli.estimator_options` adds an option for each.
     """
     given = inspect.signature(command, eval_str=True).parameters.values()
-    name, group = next((each.name, each.annotation) for each in given if each.annotation in (Files, UpdateFiles))
-    fields = inspect.signature(group, eval_str=True).parameters
-    options = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
+    groups: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
+    options_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
     parameters: list[inspect.Parameter] = []
     for parameter in given:
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters += options if parameter.name == name else [parameter]
+        if parameter.name in groups:
+            of_group = options_of[parameter.name].values()
+            parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in of_group]
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter)
 
     @wraps(command)
     def with_fields(**options: Any) -> None:
-        command(**{name: group(**{field: options.pop(field) for field in fields})}, **options)
+        values = {name: {field: options.pop(field) for field in options_of[name]} for name in groups}
+        command(**{name: group(**values[name]) for name, group in groups.items()}, **options)
 
     with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return with_fields

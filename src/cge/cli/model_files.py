@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cge.errors import InputError, Message, UnknownNodeError, format_value
+from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_list, format_value
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from cge.estimators.path_estimator import PathEstimator
+
+    Array = npt.NDArray[Any]
 
 
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
@@ -77,3 +84,38 @@ def escape_note(columns: dict[str, Any]) -> list[str]:
     cells = count_escaped_cells(columns)
     start = f"{cells:,} cells start like formulas" if cells > 1 else "1 cell starts like a formula"
     return [f"{start}; an apostrophe was put before them, for spreadsheets (not with --no-escape)"] if cells else []
+
+
+def read_test_labels(model: PathEstimator, file: str, **columns: Any) -> Array:
+    """Return the labels in a file: class numbers of the model, −1 where there are none; zeros and ones; or numbers."""
+    import numpy as np
+
+    from cge.data import read_labels
+
+    target = model.fitted_.target
+    try:
+        codes, names = read_labels(file, model.graph_, multilabel=target.multilabel, **columns)
+    except FileFormatError as error:
+        if error.parameter != "multilabel":
+            raise
+        hint = "keep one label for each node, as in training"
+        raise FileFormatError(error.path, error.problem, error.line, hint=hint) from None
+    if target.kind == "regression":
+        return target.encode(model.graph_, [None if code < 0 else names[code] for code in codes.tolist()], "labels")
+    classes = {str(label): number for number, label in enumerate(model.classes_.tolist())}
+    unknown = [name for name in names if name not in classes]
+    if unknown:
+        problem = f"{file} has the class {format_value(unknown[0])}, which is no class of the model"
+        raise InputError(problem, hint=f"its classes are {format_list(list(classes))}")
+    numbers = np.array([classes[name] for name in names])
+    if not target.multilabel:
+        return np.asarray(np.append(numbers, -1)[codes])  # the code −1 is the last place
+    matrix = np.zeros((len(codes), len(classes)), np.int64)
+    matrix[:, numbers] = codes
+    return matrix
+
+
+def no_test_labels(file: str) -> InputError:
+    """Return the error of a file of test labels all of which were used in training."""
+    problem = f"{file}: every node in it has a training or validation label"
+    return InputError(problem, hint="give labels of other nodes")

@@ -45,7 +45,7 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict classes with a saved model, for the nodes of its graph or for new ones.
+    """Predict classes with a saved model, for nodes of its graph or new ones.
 
     New edges and features are added to the graph of the model, so that neighbors in it are used. The output has the
     predicted class of each node, its confidence, the probabilities of all classes, and the evidence: whether the

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from cge.cli.main import printable
 
+_MAX_CELL = 2000  # characters of a cell
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 
 
@@ -61,7 +62,7 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(Text(name), Text(printable(value)))
+        table.add_row(Text(name), _cell(value))
     _print(table)
 
 
@@ -71,5 +72,10 @@ def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]
     for title, side in columns:
         table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*map(_cell, row))
     _print(table)
+
+
+def _cell(text: str) -> Text:
+    cut = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}… ({len(text):,} characters)"
+    return Text(printable(cut))

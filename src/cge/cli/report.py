@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
 from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
-from cge.cli.model_files import load_model, output_file, require
+from cge.cli.model_files import load_model, no_test_labels, output_file, read_test_labels, require
 from cge.cli.printing import print_json
-from cge.errors import FileFormatError, InputError, format_list, format_value
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from cge.estimators.path_estimator import PathEstimator
-
-    Array = npt.NDArray[Any]
+from cge.errors import InputError
 
 _MAX_NODES = 20_000  # of a graph on which other methods are trained without --compare
 
@@ -69,13 +62,12 @@ def report(
     check_projection(projection)
     model = load_model(folder, n_jobs)
     require(model, "explainer", folder, "for which there is no report")
-    columns = {"node": column_of(node_column), "label": column_of(label_column)}
-    test_labels = None if labels is None else _read_labels(model, labels, **columns)
+    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column)}
+    test_labels = None if labels is None else read_test_labels(model, labels, **columns)
     scored, rows = scored_nodes(model, test_labels), []
     visible = sys.stderr.isatty() and not (quiet or as_json)
     if labels is not None and scored is None:
-        problem = f"{labels}: every node in it has a training or validation label"
-        raise InputError(problem, hint="give labels of other nodes")
+        raise no_test_labels(labels)
     if scored is not None and (len(model.graph_) <= _MAX_NODES if compare is None else compare):
         rows = compare_methods(model, scored, _print_method if visible else None)
     elif compare:
@@ -98,30 +90,3 @@ def report(
 
 def _print_method(method: str) -> None:
     print(f"training for comparison: {method}", file=sys.stderr, flush=True)
-
-
-def _read_labels(model: PathEstimator, file: str, **columns: Any) -> Array:
-    """Return the labels in a file as class numbers of the model, −1 where there are none, or as zeros and ones."""
-    import numpy as np
-
-    from cge.data import read_labels
-
-    multilabel = model.fitted_.target.multilabel
-    try:
-        codes, names = read_labels(file, model.graph_, multilabel=multilabel, **columns)
-    except FileFormatError as error:
-        if error.parameter != "multilabel":
-            raise
-        hint = "keep one label for each node, as in training"
-        raise FileFormatError(error.path, error.problem, error.line, hint=hint) from None
-    classes = {str(label): number for number, label in enumerate(model.classes_.tolist())}
-    unknown = [name for name in names if name not in classes]
-    if unknown:
-        problem = f"{file} has the class {format_value(unknown[0])}, which is no class of the model"
-        raise InputError(problem, hint=f"its classes are {format_list(list(classes))}")
-    numbers = np.array([classes[name] for name in names])
-    if not multilabel:
-        return np.asarray(np.append(numbers, -1)[codes])  # the code −1 is the last place
-    matrix = np.zeros((len(codes), len(classes)), np.int64)
-    matrix[:, numbers] = codes
-    return matrix

@@ -1,4 +1,4 @@
-"""The vectors of a saved model: `cge embed` writes them as files for other tools, `cge similar` compares them."""
+"""Vectors of nodes: `cge embed` writes them as files for other tools, `cge similar` compares those of a saved model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, file_option, int_option, text_option
-from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
+from cge.cli.graph_options import EmbedFiles, column_of, require_file, takes_options
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
@@ -32,6 +33,18 @@ Labels = Annotated[
     str | None,
     file_option("Labels, a table of nodes and labels, for .graphml and --projector \\[default: the training labels]."),
 ]
+METHODS = ("deepwalk", "node2vec", "propagated")
+Method = Annotated[
+    str | None,
+    text_option(
+        "NAME",
+        "'deepwalk', 'node2vec', or 'propagated' for --features propagated along edges \\[default: deepwalk].",
+        choices=METHODS,
+    ),
+]
+Settings = Annotated[
+    list[str] | None, text_option("NAME=VALUE", "A setting of the method, such as window=5; may be repeated.", "--set")
+]
 Metric = Annotated[str, text_option("NAME", "'cosine', or 'dot' for inner products.", choices=("cosine", "dot"))]
 Search = Annotated[
     str,
@@ -43,66 +56,109 @@ Search = Annotated[
 ]
 
 
+@takes_options
 def embed(
-    folder: ModelFolder,
+    *,
+    files: EmbedFiles,
     out: Out = None,
+    method: Method = None,
+    dim: Annotated[int | None, int_option("Size of the vectors \\[default: 128].", minimum=1)] = None,
+    settings: Settings = None,
+    random_state: Annotated[int | None, int_option("Seed \\[default: 0].", "--seed", minimum=0)] = None,
+    save: Annotated[str | None, text_option("DIR", "Also save the vectors as a model, for 'cge similar'.")] = None,
     projector: Projector = None,
     labels: Labels = None,
-    node_column: NodeColumn = None,
-    label_column: LabelColumn = None,
     no_escape: NoEscape = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write the vectors (embeddings) of a saved model, or its graph with predictions, for other tools.
+    """Write vectors (embeddings) of a saved model, or of a graph without labels.
 
-    An existing file is replaced when the new one is complete. docs/predictions.md describes the formats.
+    Given edges, vectors are trained without labels: DeepWalk, node2vec, or propagated features. Given a model, .graphml
+    is its graph with predictions. An existing file is replaced when the new one is complete. docs/predictions.md
+    describes the formats.
 
     For example:
 
-      cge embed model --out vectors.parquet
+      cge embed edges.csv --out vectors.parquet
+      cge embed edges.csv --method node2vec --dim 64 --set q=0.5 --out vectors.csv
+      cge embed edges.csv --features x.npz --method propagated --out vectors.npz
       cge embed model --out words.bin --projector projector
       cge embed model --out graph.graphml --labels labels.csv
     """
     from cge.store.exports import VECTORS, checked_folder, write_export
 
-    require_file("--labels", labels, {"node_column": node_column, "label_column": label_column})
+    require_file("--labels", labels, {"node_column": files.node_column, "label_column": files.label_column})
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
     if out is not None:
-        output_file(out, list(VECTORS), inputs=[labels])
+        output_file(out, list(VECTORS), inputs=[labels, files.features, files.node_list])
     if projector is not None:
         checked_folder(projector)
-    model = load_model(folder, n_jobs)
+    options = {"method": method, "dim": dim, "settings": settings, "random_state": random_state, "save": save}
+    notes: list[str] = []
+    path = Path(files.edges)
+    trained = path.is_file() or (bool(path.suffix) and not path.exists())
+    if not trained:
+        files.refuse_with_model(options)
+        model = load_model(files.edges, n_jobs)
+    else:
+        options.pop("save")
+        model, notes = _train(files, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
+        if save is not None:
+            model.save(save)
     graphml = out is not None and out.lower().endswith(".graphml")
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
-        require(model, "embedding_", folder, "which has no vectors", hint)
-    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column), "exact": no_escape}
-    export = _export(model, labels, with_labels=projector is not None or graphml, **columns)
+        require(model, "embedding_", files.edges, "which has no vectors", hint)
+    columns: dict[str, Any] = {"node": column_of(files.node_column), "label": column_of(files.label_column)}
+    export = _export(model, labels, with_labels=projector is not None or graphml, exact=no_escape, **columns)
     names = [] if out is None else [out]
     if projector is not None:
         names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
     paths = write_export(export, out, projector=projector)
-    cells: dict[str, Any] = {"id": export.ids} if out is not None and out.lower().endswith((".csv", ".tsv")) else {}
-    if projector is not None:
-        cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
-    notes = [] if no_escape else escape_note(cells)
-    result = {
-        "folder": folder,
-        "nodes": len(export.graph),
-        "dim": int(export.vectors.shape[1]) or None,
-        "files": [{"path": name, "bytes": path.stat().st_size} for name, path in zip(names, paths, strict=True)],
-        "notes": notes,
-    }
+    notes += [] if no_escape else escape_note(_text_cells(export, out, projector))
+    sizes = [{"path": name, "bytes": path.stat().st_size} for name, path in zip(names, paths, strict=True)]
+    result = {"folder": files.edges, "nodes": len(export.graph), "dim": int(export.vectors.shape[1]) or None}
     if as_json:
-        print_json(result)
+        print_json(result | ({"method": type(model).__name__} if trained else {}) | {"files": sizes, "notes": notes})
     elif not quiet:
         print_notes(notes)
         rows = [("" if place else "written to", name) for place, name in enumerate(names)]
-        dim = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
-        print_pairs([("nodes", f"{result['nodes']:,}"), *dim, *rows])
+        width = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
+        print_pairs([("nodes", f"{result['nodes']:,}"), *width, *rows])
+
+
+def _train(
+    files: EmbedFiles,
+    *,
+    method: str | None,
+    dim: int | None,
+    settings: list[str] | None,
+    random_state: int | None,
+    n_jobs: int | None,
+) -> tuple[Any, list[str]]:
+    """Train vectors on the files of a graph; return the model, and notes about the files."""
+    from cge.estimators.methods import make, settings_from_text
+    from cge.estimators.settings import check_settings
+
+    name = method or METHODS[0]
+    check_choice("--method", name, METHODS)
+    values = settings_from_text(settings or []) | ({} if dim is None else {"dim": dim})
+    model = make(name, random_state or 0, n_jobs, "links", **values)
+    check_settings(model)
+    graph, reading = files.read_graph()
+    model.fit(graph)
+    return model, list(map(shell_message, reading.notes))
+
+
+def _text_cells(export: Export, out: str | None, projector: str | None) -> dict[str, Any]:
+    """Return the columns of text in tables for spreadsheets."""
+    cells: dict[str, Any] = {"id": export.ids} if out is not None and out.lower().endswith((".csv", ".tsv")) else {}
+    if projector is not None:
+        cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
+    return cells
 
 
 def _export(model: Any, labels: str | None, *, with_labels: bool, exact: bool, **columns: Any) -> Export:
@@ -138,7 +194,7 @@ def similar(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the ids, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the nodes whose vectors (embeddings) are most similar to that of a node.
+    """List the nodes whose vectors are most similar to that of a node.
 
     Ties are in the order of the graph's nodes. The node itself is left out.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.splits import Split, checked_labels, labeled
-from cge.errors import InputError
+from cge.errors import InputError, format_text
 from cge.graph import Graph
 
 
@@ -107,7 +107,8 @@ class Dataset:
     def label_rows(self) -> list[tuple[str, str]]:
         """Return a summary of the labels as (name, value) pairs of text, the largest classes first."""
         counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
-        classes = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
+        more = ", …" if len(counts) > 8 else ""
+        classes = ", ".join(f"{format_text(name)} {count:,}" for name, count in counts[:8]) + more
         classes = f"{self.num_classes:,}: {classes}" if counts else "none"
         several = ", several labels each" if self.multilabel else ""
         return [("labeled nodes", f"{len(self.labeled):,} of {self.graph.num_nodes:,}{several}"), ("classes", classes)]

@@ -1,28 +1,36 @@
 """Baselines: logistic regression on features, on smoothed features and on vectors of walks; label propagation.
 
-Each selects its strength of regularization or propagation on the validation labels. Common neighbors predict links.
+Each selects its strength of regularization or propagation on the validation labels. Common neighbors predict links,
+propagated features are vectors without labels.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
+from torch import Tensor
 
 from cge.arrays import Array
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.estimators.classifier import NodeClassifier, TaskLabels
-from cge.estimators.embeddings import DeepWalk, Node2Vec, stored_vectors
+from cge.estimators.embeddings import DeepWalk, Node2Vec, NodeVectors, stored_vectors
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.edge_features import shared_neighbors
-from cge.models.sparse_products import unit_rows
+from cge.models.sparse_products import sparse_product, unit_rows
+from cge.randomness import generator
+from cge.training.encoder_data import EncoderData
+from cge.training.torch_state import one_thread
+from cge.training.walk_embedding import leading_eigenvectors
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of LogisticRegression, the inverse of regularization
 _DEFAULT_STRENGTH = 10.0  # without validation labels
@@ -140,6 +148,61 @@ class WalkClassifier(NodeClassifier):
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._unpack(graph, metadata, arrays)
         self.embedding_ = stored_vectors(arrays, graph, self.dim)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class PropagatedFeatures(NodeVectors):
+    """Vectors from features propagated along edges, without labels: principal components of mean over k of S^k X.
+
+    X are the features, scaled as for `CGE`, and S = D^-½ (A + I) D^-½ as in GCN and SGC, k = 0 … `hops`. With more than
+    `dim` features they are projected to the leading right singular vectors of the mean.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1), (1, 2)], features=np.eye(3))
+    >>> PropagatedFeatures(dim=2, hops=1).fit(graph).embedding_.shape
+    (3, 2)
+    """
+
+    dim: int = param(128, "largest size of the vectors; as many as there are features, if these are fewer", low=1)
+    _: KW_ONLY
+    hops: int = param(4, "hops of feature propagation", low=0, high=100)
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
+
+    def _width(self, graph: Graph) -> int:
+        return min(self.dim, 0 if graph.features is None else int(graph.features.shape[1]))
+
+    def _vectors(self, graph: Graph, progress: Any) -> Array:  # noqa: ARG002 - a short computation
+        if graph.features is None:
+            problem = "propagated features need features, and the graph has none"
+            raise InputError(problem, hint=Message.of("pass {features}"))
+        inputs = EncoderData(graph, n_jobs=self.n_jobs).inputs("l2")
+        x = sp.csr_array(inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows, dtype=np.float64)
+        adjacency, dim = _normalized_adjacency(graph, self_loops=True), self._width(graph)
+        to_ends, to_starts = (
+            partial(self._mean_over_hops, matrix) for matrix in (adjacency, sp.csr_array(adjacency.T))
+        )
+        if dim == x.shape[1]:
+            return to_ends(x.toarray()).astype(np.float32)
+        columns = sp.csr_array(x.T)
+
+        def gram(basis: Tensor) -> Tensor:
+            """Return Zᵀ Z · basis, where Z is the mean over hops of S^k X."""
+            rows = to_starts(to_ends(sparse_product(x, basis.numpy(), self.n_jobs)))
+            return torch.from_numpy(sparse_product(columns, rows, self.n_jobs))
+
+        with one_thread():
+            _, directions = leading_eigenvectors(gram, x.shape[1], dim, 5, generator(self.random_state, "directions"))
+        return to_ends(sparse_product(x, directions.numpy(), self.n_jobs)).astype(np.float32)
+
+    def _mean_over_hops(self, matrix: sp.csr_array, rows: Array) -> Array:
+        total = rows
+        for _ in range(self.hops):
+            rows = sparse_product(matrix, rows, self.n_jobs)
+            total = total + rows
+        return np.asarray(total / (self.hops + 1))
 
 
 class CommonNeighbors(BaseEstimator):  # type: ignore[misc]

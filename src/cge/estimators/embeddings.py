@@ -20,9 +20,8 @@ from cge.sampling import Walker
 from cge.training.walk_embedding import embed_walks
 
 
-@dataclass(eq=False, repr=False)
-class _WalkVectors(BaseEstimator):  # type: ignore[misc]
-    """An estimator of vectors from random walks; a subclass has the settings, with or without `p` and `q`.
+class NodeVectors(BaseEstimator):  # type: ignore[misc]
+    """An estimator of vectors without labels; a subclass has the settings, and computes the vectors.
 
     Attributes
     ----------
@@ -34,16 +33,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         The node ids of the graph.
     """
 
-    dim: int = param(128, "size of the vectors", low=1, high=4096)
-    _: KW_ONLY
-    walk_length: int = param(80, "nodes in a walk", low=2)
-    walks_per_node: int = param(10, "walks from each node", low=1)
-    window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
-    negatives: int = param(5, "negative samples per pair", low=1, high=100)
-    epochs: int = param(1, "passes over new walks", low=1)
-    learning_rate: float = param(0.05, "initial learning rate, which falls linearly", above=0, high=10)
-    random_state: int = param(0, **RANDOM_STATE)
-    n_jobs: int | None = param(None, **N_JOBS)
+    dim: int
 
     def fit(
         self,
@@ -67,16 +57,13 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         check_graph(graph)
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
-        options: Any = {"seed": self.random_state, "n_jobs": self.n_jobs}
-        bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")}
-        walker = Walker(graph, self.walk_length, self.walks_per_node, **bias, **options, shuffle=True)
-        options |= {name: getattr(self, name) for name in ("dim", "window", "negatives", "epochs", "learning_rate")}
-        self.embedding_, _ = embed_walks(walker, **options, progress=progress)
+        self.embedding_ = self._vectors(graph, progress)
         self.node_ids_, self.graph_ = graph.node_ids, graph
-        if not np.isfinite(self.embedding_).all():
-            problem = Message.of("training overflowed with {learning_rate}", learning_rate=self.learning_rate)
-            raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
         return self
+
+    def _vectors(self, graph: Graph, progress: Callable[[float], None] | None) -> Array:
+        """Return the vectors, `(n, dim)`."""
+        raise NotImplementedError
 
     def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the vectors of nodes, `(k, dim)`; None means all, in the order of `node_ids_`."""
@@ -91,7 +78,39 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002 - as CGE
         """Restore what `save` wrote."""
-        self.embedding_, self.node_ids_, self.graph_ = stored_vectors(arrays, graph, self.dim), graph.node_ids, graph
+        vectors = stored_vectors(arrays, graph, self._width(graph))
+        self.embedding_, self.node_ids_, self.graph_ = vectors, graph.node_ids, graph
+
+    def _width(self, graph: Graph) -> int:  # noqa: ARG002 - for subclasses
+        """Return the size of the vectors."""
+        return self.dim
+
+
+@dataclass(eq=False, repr=False)
+class _WalkVectors(NodeVectors):
+    """An estimator of vectors from random walks; a subclass has the settings, with or without `p` and `q`."""
+
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    _: KW_ONLY
+    walk_length: int = param(80, "nodes in a walk", low=2)
+    walks_per_node: int = param(10, "walks from each node", low=1)
+    window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
+    negatives: int = param(5, "negative samples per pair", low=1, high=100)
+    epochs: int = param(1, "passes over new walks", low=1)
+    learning_rate: float = param(0.05, "initial learning rate, which falls linearly", above=0, high=10)
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
+
+    def _vectors(self, graph: Graph, progress: Callable[[float], None] | None) -> Array:
+        options: Any = {"seed": self.random_state, "n_jobs": self.n_jobs}
+        bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")}
+        walker = Walker(graph, self.walk_length, self.walks_per_node, **bias, **options, shuffle=True)
+        options |= {name: getattr(self, name) for name in ("dim", "window", "negatives", "epochs", "learning_rate")}
+        vectors, _ = embed_walks(walker, **options, progress=progress)
+        if not np.isfinite(vectors).all():
+            problem = Message.of("training overflowed with {learning_rate}", learning_rate=self.learning_rate)
+            raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
+        return vectors
 
 
 def stored_vectors(arrays: dict[str, Array], graph: Graph, dim: int) -> Array:

@@ -192,8 +192,11 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         projection = classifier.projection().double().numpy()
     features, label_paths = None, None
     if data.uses_features:
-        rows_of_features = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
-        features = InputFeatures(rows_of_features, projection, data.graph.feature_names or tuple(range(data.input_dim)))
+        rows_of_features: Any = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
+        if data.components is not None:
+            rows_of_features, projection = data.dense_rows, data.components @ projection
+        names = data.graph.feature_names or tuple(range(len(projection)))
+        features = InputFeatures(rows_of_features, projection, names)
         projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
         sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)

@@ -149,6 +149,7 @@ _TABLE = [
     Method("common-neighbors", f"{_BASELINES}:CommonNeighbors", _COMMON_NEIGHBORS, tasks=_LINKS),
     Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=_LINKS),
     Method("node2vec", f"{_EMBEDDINGS}:Node2Vec", "node2vec vectors, trained without labels", {}, {"q": 0.5}, _LINKS),
+    Method("propagated", f"{_BASELINES}:PropagatedFeatures", "features propagated along edges", tasks=_LINKS),
     _paper("planetoid-t", "transductive", "uniform", "Planetoid, transductive: uniform weights"),
     _paper("planetoid-i", "inductive", "uniform", "Planetoid, inductive: uniform weights"),
     *(

@@ -238,7 +238,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Restore what `save` wrote."""
         classes = unpack_values(arrays, "classes.")
         self._set_model(self._restore(graph, classes, metadata, arrays))
-        if not 1 <= self.best_epoch_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
+        histories = [self.history_] if self.selection_history_ is None else [self.history_, self.selection_history_]
+        if not 1 <= self.best_epoch_ <= min(map(len, histories)):
             raise InputError(f"the best epoch, {self.best_epoch_:,}, is not in the history")
         call = metadata["fit_call"]
         self.fit_call_ = {"command": str(call["command"]), "validation": bool(call["validation"])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from cge.errors import InputError
+from cge.metrics import r2_score
 from cge.randomness import generator
 
 _DRAWS = 1000  # bootstrap samples of nodes
@@ -50,11 +51,24 @@ def f1_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, floa
     """Return the 95 % bootstrap interval over nodes of micro-F1; both `(n, c)` of zeros and ones."""
     positive, true = np.asarray(predicted) > 0, np.asarray(labels) > 0
     sums = np.stack([2 * (positive & true).sum(1), positive.sum(1) + true.sum(1)], axis=1)
-    random, scores = generator(seed, "f1 interval"), []
-    for _ in range(_DRAWS):
-        hits, total = sums[random.integers(0, len(sums), len(sums))].sum(0)
-        scores.append(hits / max(total, 1))
-    low, high = np.quantile(scores, [0.025, 0.975])
+
+    def score(nodes: Any) -> float:
+        hits, total = sums[nodes].sum(0)
+        return float(hits / max(total, 1))
+
+    return _bootstrap(score, len(sums), seed, "f1 interval")
+
+
+def r2_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval over nodes of R²; both `(n,)`."""
+    return _bootstrap(lambda nodes: r2_score(predicted[nodes], labels[nodes]), len(labels), seed, "r2 interval")
+
+
+def _bootstrap(score: Callable[[Any], float], size: int, seed: int, name: str) -> tuple[float, float]:
+    """Return the 95 % quantiles of a score of nodes drawn with replacement; a draw without a score is left out."""
+    random = generator(seed, name)
+    scores = [score(random.integers(0, size, size)) for _ in range(_DRAWS)]
+    low, high = np.nanquantile(scores, [0.025, 0.975]) if np.isfinite(scores).any() else (np.nan, np.nan)
     return float(low), float(high)
 
 

@@ -14,9 +14,9 @@ from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, c
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.explanation_mixin import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.estimators.path_estimator import PathEstimator
-from cge.evaluation.significance import f1_interval, wilson_interval
+from cge.evaluation.significance import f1_interval, r2_interval, wilson_interval
 from cge.explain.weighting_comparison import Gain
-from cge.metrics import micro_f1, node_f1, reliability
+from cge.metrics import log_loss, macro_f1, micro_f1, node_f1, r2_score, reliability
 from cge.report.charts import rounded
 from cge.targets import Target
 
@@ -69,8 +69,10 @@ class ScoredNodes:
 
     def by_class(self) -> list[dict[str, Any]] | None:
         """Return precision, recall and F1 of each class in a multilabel task; None otherwise."""
-        if not self.target.multilabel:
-            return None
+        return self.class_scores() if self.target.multilabel else None
+
+    def class_scores(self) -> list[dict[str, Any]]:
+        """Return precision, recall and F1 of each class, and its number of nodes."""
         predicted, true = self.target.indicators(self.probabilities), self.labels > 0
         hits, positives, support = (predicted & true).sum(0), predicted.sum(0), true.sum(0)
         precision, recall = hits / np.maximum(positives, 1), hits / np.maximum(support, 1)
@@ -78,6 +80,27 @@ class ScoredNodes:
         return [
             {"nodes": row[0], "precision": row[1], "recall": row[2], "f1": row[3]} for row in zip(*columns, strict=True)
         ]
+
+
+def score_summary(scored: ScoredNodes) -> dict[str, Any]:
+    """Return the scores of a model: of classes, calibration and confusion too; of numbers R² and errors."""
+    target, outputs, labels = scored.target, scored.probabilities.astype(np.float64), scored.labels
+    if target.kind == "regression":
+        predicted, numbers = target.predict(outputs), target.from_matrix(labels)
+        errors, interval = predicted - numbers, r2_interval(predicted, numbers)
+        scores = {"r2": r2_score(predicted, numbers), "interval": list(interval)}
+        return scores | {"mae": float(np.abs(errors).mean()), "rmse": float(np.sqrt((errors**2).mean()))}
+    row, indicators = scored.row("cge", scored.probabilities), target.indicators(outputs)
+    names = [{"class": name} for name in target.classes.tolist()]
+    return {
+        "micro_f1" if target.multilabel else "accuracy": row["accuracy"],
+        "interval": row["interval"],
+        "macro_f1": macro_f1(indicators, labels > 0),
+        "log_loss": log_loss(outputs, target.from_matrix(labels)),
+        "calibration_error": scored.reliability()["error"],
+        "classes": [name | scores for name, scores in zip(names, scored.class_scores(), strict=True)],
+        "confusion": scored.confusion(),
+    }
 
 
 def scored_nodes(model: PathEstimator, test_labels: Array | None = None) -> ScoredNodes | None:

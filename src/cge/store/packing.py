@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, unique_index
 from cge.store.folder import STORABLE
-from cge.store.manifest import damaged, metadata_field
+from cge.store.manifest import MAX_BYTES, damaged, metadata_field
 
 _INDEX = ("int32", "int64")
 _LARGEST_CHARACTER = 0x10FFFF
@@ -169,6 +170,14 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
     metadata |= {name: list(names) for name, names in optional.items() if names}
     arrays = {prefix + name: part for name, part in parts.items() if part is not None}
     return metadata, arrays | pack_ids(graph.node_ids, prefix + "ids.")
+
+
+def check_names(graph: Graph) -> None:
+    """Refuse names of features and edge types that are too long to be saved, before anything is trained."""
+    size = len(json.dumps([graph.feature_names, graph.edge_type_names], indent=2))
+    if size > MAX_BYTES // 2:
+        problem = f"the names of features and edge types take {size:,} bytes, at most {MAX_BYTES // 2:,} can be saved"
+        raise InputError(problem, hint="shorten them, or give features without a header")
 
 
 def unpack_graph(

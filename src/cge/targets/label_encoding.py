@@ -31,6 +31,10 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
         hint = "a table of nodes and labels is passed as table.set_index('node')['label'] or as {node id: label}"
         raise InputError(Message(Param(what), problem), parameter=what, hint=hint)
     values = _array(y, what)
+    if values.ndim == 2 and values.shape[1] == 1 and classes is None:
+        hint = "pass a flat array, such as y.ravel()"
+        problem = f" has shape {values.shape}, a matrix of zeros and ones with a single class"
+        raise InputError(Message(Param(what), problem), parameter=what, hint=hint)
     if values.ndim == 2:
         return _from_matrix(graph, values, what, classes)
     if values.shape != (graph.num_nodes,):
@@ -132,6 +136,10 @@ def _sortable(present: Array, what: str) -> Array:
     if len(kinds) > 1 or not allowed:
         names = sorted({type(label).__name__ for label in present})
         problem = f" must hold classes of one kind, strings or numbers; found {' and '.join(names)}"
+        raise InputError(Message(Param(what), problem), parameter=what)
+    cut = next((label for label in present if isinstance(label, str) and label.endswith("\0")), None)
+    if cut is not None:  # NumPy would drop it, and merge two classes
+        problem = f" has the class {format_value(cut)}, which ends in a zero character; remove it"
         raise InputError(Message(Param(what), problem), parameter=what)
     if kinds <= {float} and all(float(label).is_integer() for label in present):
         return np.array([int(label) for label in present], np.int64)

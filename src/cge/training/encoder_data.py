@@ -35,10 +35,12 @@ from cge.models.propagation import (
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.sampling import Walker
 from cge.targets import Target
+from cge.training.torch_state import one_thread
 
 LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
 LABEL_HOP_WEIGHTS = [1.0] * (LABEL_PROPAGATION_HOPS + 1)
 _MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
+_WIDE, _FEW_NODES = 8192, 1000  # dense features, of a few nodes, that are replaced by their principal components
 _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
 
@@ -86,7 +88,7 @@ class EncoderData:
     def _inputs_and_scale(self) -> tuple[EdgeInputs, EdgeScale]:
         features = self.graph.features
         if features is not None and not sp.issparse(features) and len(self.dense_scale[0]) == features.shape[1]:
-            features = self._dense_rows  # nodes are compared by centered and scaled features
+            features = self.dense_rows  # nodes are compared by centered and scaled features
         return make_edge_inputs(self.graph, self.transitions, self._given_edge_scale, features, self._self_loop_weight)
 
     @property
@@ -109,7 +111,8 @@ class EncoderData:
     def input_dim(self) -> int:
         """The number of columns of the inputs."""
         if self.uses_features:
-            return int(self.graph.features.shape[1])  # type: ignore[union-attr]
+            columns: Any = self.graph.features if self.components is None else self.components
+            return int(columns.shape[1])
         if self.walk_vectors is not None:
             return int(self.walk_vectors.shape[1])
         return (self if self.training_data is None else self.training_data).graph.num_nodes
@@ -119,7 +122,7 @@ class EncoderData:
         if norm not in self._inputs:
             features: Any = self.graph.features
             if self.uses_features and not sp.issparse(features):
-                self._inputs[norm] = torch.from_numpy(self._dense_rows)
+                self._inputs[norm] = self._coordinates(torch.from_numpy(self.dense_rows))
             elif self.uses_features or self.walk_vectors is None:
                 rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
                 self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
@@ -128,7 +131,31 @@ class EncoderData:
         return self._inputs[norm]
 
     @cached_property
-    def _dense_rows(self) -> Array:
+    def components(self) -> Array | None:
+        """The principal components of many dense features of few nodes, `(f, r)`; inputs are their coordinates.
+
+        They span the rows of the training graph, so that nothing is lost, and r ≤ n.
+        """
+        if self.training_data is not None:
+            return self.training_data.components
+        features: Any = self.graph.features
+        if not self.uses_features or sp.issparse(features) or features.shape[1] < _WIDE or len(self.graph) > _FEW_NODES:
+            return None
+        with one_thread():
+            rows = torch.from_numpy(self.dense_rows).double()
+            values, vectors = torch.linalg.eigh(rows @ rows.T)
+            used = values > 1e-9 * values[-1].clamp(min=1e-30)
+            return np.asarray((rows.T @ vectors[:, used] / values[used].sqrt()).float().numpy())
+
+    def _coordinates(self, rows: Tensor) -> Tensor:
+        if self.components is None:
+            return rows
+        with one_thread():
+            return rows @ torch.from_numpy(self.components)
+
+    @cached_property
+    def dense_rows(self) -> Array:
+        """The dense features, centered, scaled, and with rows of unit length, `(n, f)`."""
         rows = np.asarray(self.graph.features - self.dense_scale[0], np.float32)
         rows /= self.dense_scale[1]
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.randomness import key
+
+_LOCK = threading.RLock()  # PyTorch has one generator and one number of threads for all threads of a process
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,19 +105,23 @@ def arrays_below(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Context in which PyTorch uses one thread: the rounding of sums depends on the number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    """Context in which PyTorch uses one thread: the rounding of sums depends on the number of threads.
+
+    Other threads of the process wait, here and in `seeded`, so that fits in several threads do not affect each other.
+    """
+    with _LOCK:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 @contextmanager
 def seeded(seed: int, *names: str | int) -> Iterator[None]:
     """Context in which PyTorch's global generator is seeded; its state is restored afterwards."""
-    with torch.random.fork_rng(devices=[]):
+    with _LOCK, torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(key(seed, *names) >> np.uint64(1)))
         yield
 

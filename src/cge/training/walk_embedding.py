@@ -98,7 +98,7 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
         return torch.from_numpy(sparse_product(normalized, base, n_jobs, factor=0.5, base=base, base_factor=0.5))
 
     random = generator(seed, "factors")
-    values, vectors = _leading_eigenvectors(lazy_product, count, min(_RANK, count), 30, random)
+    values, vectors = leading_eigenvectors(lazy_product, count, min(_RANK, count), 30, random)
     values = 2 * values - 1
     spectrum = sum((values**power for power in range(1, window + 1)), torch.zeros_like(values)) / window
     scaled = torch.from_numpy(inverse_root)[:, None] * vectors * torch.sqrt(spectrum.clamp(min=0) * degrees.sum())
@@ -108,13 +108,13 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
         blocks = [(block @ rows.T).clamp_(min=1).log_() @ x.float() for block in torch.split(rows, _BLOCK)]
         return torch.cat(blocks).double()
 
-    values, vectors = _leading_eigenvectors(log_product, count, min(dim, count), 3, random)
+    values, vectors = leading_eigenvectors(log_product, count, min(dim, count), 3, random)
     embedding = np.zeros((count, dim), np.float32)
     embedding[:, : vectors.shape[1]] = (vectors * torch.sqrt(values.clamp(min=0))).numpy()
     return embedding
 
 
-def _leading_eigenvectors(
+def leading_eigenvectors(
     product: Callable[[Tensor], Tensor], size: int, count: int, iterations: int, random: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
     """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011)."""

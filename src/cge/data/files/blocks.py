@@ -66,16 +66,27 @@ def _byte_order_mark(path: Path, start: bytes) -> int:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (line number, offset of its first byte, line) of a text file; slow, for first lines and for messages."""
+    """Yield (line number, offset of its first byte, line) of a text file; slow, for first lines and for messages.
+
+    Of several blank lines in sequence only the first is certain to be among them.
+    """
     with open_bytes(path) as stream:
-        offset = 0
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+        offset, number = 0, 1
+        while line := stream.readline(MAX_LINE_BYTES):
             if len(line) == MAX_LINE_BYTES:
                 raise _line_too_long(path, number)
             mark = _byte_order_mark(path, line) if offset == 0 else 0
             _refuse_zero(path, line, len(line), number)
             yield number, offset + mark, line[mark:]
-            offset += len(line)
+            offset, number = offset + len(line), number + 1
+            while not line.strip() and (blank := _blank_lines(stream.peek(1))):  # type: ignore[attr-defined]
+                offset, number = offset + len(blank), number + stream.read(len(blank)).count(b"\n")
+
+
+def _blank_lines(text: bytes) -> bytes:
+    """Return the blank lines that text starts with."""
+    blank = text[: len(text) - len(text.lstrip(b" \t\r\n"))]
+    return blank[: blank.rfind(b"\n") + 1]
 
 
 def line_blocks(path: Path, start: int, line: int, size: int) -> Iterator[tuple[bytearray, int, int]]:

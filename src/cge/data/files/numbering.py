@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from cge.arrays import Array
 from cge.csr import index_dtype
+from cge.memory import allocate, require_memory
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, mix
 
@@ -58,7 +59,9 @@ class Names:
     def _reserve(self, strings: int, size: int) -> None:
         max_count = self.count + strings
         if 2 * max_count > len(self._slots):
-            larger = np.zeros((1 << (4 * max_count - 1).bit_length(), 2), np.uint64)
+            slots = 1 << (4 * max_count - 1).bit_length()
+            require_memory(16 * slots)
+            larger = np.zeros((slots, 2), np.uint64)
             _move(self._slots, larger)
             self._slots = larger
         if max_count >= len(self._offsets):
@@ -86,7 +89,7 @@ def strings_from(text: Array, offsets: Array) -> pa.LargeStringArray:
 
 
 def _enlarged(array: Array, size: int, used: int) -> Array:
-    larger = np.empty(size, array.dtype)
+    larger = allocate((size,), array.dtype)
     larger[:used] = array[:used]
     return larger
 

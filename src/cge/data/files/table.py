@@ -24,7 +24,7 @@ from cge.data.files.text_fields import NUMBER, Field, Fields, GrowingArray, read
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 22
 _Batches = Callable[[list[str]], Iterable[pa.RecordBatch]]  # of the columns with these names
 
 
@@ -32,16 +32,23 @@ _Batches = Callable[[list[str]], Iterable[pa.RecordBatch]]  # of the columns wit
 class Table:
     """A table of which the columns are known.
 
-    `names` is None for text without a header; `width` is the number of columns. `read(fields, names, number_type,
-    keep_lines)` reads the rows as `text_fields.read_fields` does. `types` are None for text, which has a `dialect`.
+    `names` is None for text without a header; `width` is the number of columns. `types` are None for text, which has a
+    `dialect`.
     """
 
     path: Path
     names: list[str] | None
     width: int
-    read: Callable[[Sequence[Field], Names, Any, bool], Fields]
+    read_rows: Callable[[Sequence[Field], Names, Any, bool], Fields]
     types: Sequence[pa.DataType] | None = None
     dialect: Dialect | None = None
+
+    def read(self, fields: Sequence[Field], names: Names, number_type: Any, keep_lines: bool) -> Fields:
+        """Read the rows, as `text_fields.read_fields` does."""
+        try:
+            return self.read_rows(fields, names, number_type, keep_lines)
+        except MemoryError:
+            raise FileFormatError(self.path, "its rows need more memory than is free") from None
 
 
 @dataclass(frozen=True)
@@ -75,10 +82,13 @@ def open_parquet_table(path: Path, _rules: TextRules) -> Table:
     """Open a Parquet file."""
     with _parquet(path) as file:
         schema = file.schema_arrow
+    text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
 
     def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with _parquet(path) as file:
-            yield from file.iter_batches(columns=columns, batch_size=_BATCH_ROWS)
+        # A few bytes of a file can be a long string in many rows, which are kept as numbers into a dictionary.
+        with _parquet(path, read_dictionary=text) as file:
+            rows = max(1, min(_BATCH_ROWS, _BATCH_CELLS // len(columns)))
+            yield from file.iter_batches(columns=columns, batch_size=rows)
 
     return _table(path, schema, batches)
 
@@ -99,11 +109,13 @@ def _table(path: Path, schema: pa.Schema, batches: _Batches) -> Table:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[pq.ParquetFile]:
+def _parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     with open_bytes(path) as stream:
         try:
-            with pq.ParquetFile(stream) as file:
+            with pq.ParquetFile(stream, **options) as file:
                 yield file
+        except MemoryError:
+            raise
         except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -153,7 +165,8 @@ def _integers(path: Path, column: pa.Array, field: Field) -> Array:
 
 def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        used, places = np.unique(column.indices.to_numpy(), return_inverse=True)
+        return _codes(path, column.dictionary.take(pa.array(used)), field, names)[places]
     if not any(is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
         raise FileFormatError(path, f"expected text or integers as {field.what}, found {column.type}")
     # A batch may be a slice of a larger array; concatenating a single array makes it contiguous.

@@ -23,6 +23,7 @@ from cge.data.files.dialect import BLANKS, Dialect, split_line
 from cge.data.files.numbering import Names, strings_from
 from cge.data.files.tokenizer import INTEGER, OPTIONAL, TOKEN, comma_hint, pack, parse_number, tokenize, unescape
 from cge.errors import FileFormatError, counted, format_value
+from cge.memory import allocate
 
 NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN, or OPTIONAL
 
@@ -54,7 +55,7 @@ class GrowingArray:
                 self._array = self._array.astype(np.int64)
         needed = self._used + len(values)
         if needed > len(self._array):
-            larger = np.empty((max(2 * needed, 1 << 12), *self._array.shape[1:]), self._array.dtype)
+            larger = allocate((max(2 * needed, 1 << 12), *self._array.shape[1:]), self._array.dtype)
             larger[: self._used] = self._array[: self._used]
             self._array = larger
         with np.errstate(over="ignore"):  # becomes infinite in float32, which is refused later
