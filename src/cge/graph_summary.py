@@ -52,8 +52,8 @@ class GraphSummary:
         if self.edge_types:
             rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(map(format_text, self.edge_types[:8]))}"))
         if self.edge_features:
-            names = ", ".join(map(format_text, self.edge_features[:8]))
-            rows.append(("edge features", f"{len(self.edge_features)}: {names}"))
+            columns = ", ".join(map(format_text, self.edge_features[:8]))
+            rows.append(("edge features", f"{len(self.edge_features)}: {columns}"))
         shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
         size = self.memory_bytes
         memory = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"

@@ -206,7 +206,7 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(labels, capsys) == "--out new.csv is also an input file; choose another one to write"
     assert Path("new.csv").read_text() == NEW_FEATURES
     assert "not in the graph" in refused("embed features --out v.csv --labels new.csv", capsys)
-    assert refused("embed", capsys).startswith("Missing argument 'DIR|EDGES'")
+    assert refused("embed --out v.csv", capsys).startswith("give a file EDGES, or --edges")
 
 
 # ---------------------------------------------------------------------- predict

@@ -227,8 +227,8 @@ class EmbedFiles(Files):
     """The options about the files of a graph, or the folder of a model instead of its edges."""
 
     edges: Annotated[
-        str, typer.Argument(metavar="DIR|EDGES", help="Folder of a saved model, or edges: {suffixes of edges}.")
-    ]
+        str | None, typer.Argument(metavar="DIR|EDGES", help="Folder of a saved model, or edges: {suffixes of edges}.")
+    ] = None
 
     def refuse_with_model(self, given: Mapping[str, object]) -> None:
         """Refuse options about training, where the vectors of a saved model are written."""

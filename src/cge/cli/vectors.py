@@ -87,22 +87,23 @@ def embed(
       cge embed model --out words.bin --projector projector
       cge embed model --out graph.graphml --labels labels.csv
     """
-    from cge.store.exports import VECTORS, checked_folder, write_export
+    from cge.store.exports import VECTORS, checked_folder
 
     require_file("--labels", labels, {"node_column": files.node_column, "label_column": files.label_column})
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
     if out is not None:
-        output_file(out, list(VECTORS), inputs=[labels, files.features, files.node_list])
+        output_file(out, list(VECTORS), inputs=[labels, *(files.features or []), files.node_list])
     if projector is not None:
         checked_folder(projector)
     options = {"method": method, "dim": dim, "settings": settings, "random_state": random_state, "save": save}
     notes: list[str] = []
-    path = Path(files.edges)
-    trained = path.is_file() or (bool(path.suffix) and not path.exists())
+    given = files.edges or ", ".join(files.relation_files or [])
+    path = Path(given)
+    trained = files.edges is None or path.is_file() or (bool(path.suffix) and not path.exists())
     if not trained:
         files.refuse_with_model(options)
-        model = load_model(files.edges, n_jobs)
+        model = load_model(given, n_jobs)
     else:
         options.pop("save")
         model, notes = _train(files, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
@@ -111,23 +112,32 @@ def embed(
     graphml = out is not None and out.lower().endswith(".graphml")
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
-        require(model, "embedding_", files.edges, "which has no vectors", hint)
+        require(model, "embedding_", given, "which has no vectors", hint)
     columns: dict[str, Any] = {"node": column_of(files.node_column), "label": column_of(files.label_column)}
     export = _export(model, labels, with_labels=projector is not None or graphml, exact=no_escape, **columns)
+    result: dict[str, Any] = {"folder": given} | ({"method": type(model).__name__} if trained else {})
+    result |= _write(export, out, projector, notes)
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        print_notes(result["notes"])
+        rows = [("" if place else "written to", file["path"]) for place, file in enumerate(result["files"])]
+        width = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
+        print_pairs([("nodes", f"{result['nodes']:,}"), *width, *rows])
+
+
+def _write(export: Export, out: str | None, projector: str | None, notes: list[str]) -> dict[str, Any]:
+    """Write the files; return their names and sizes, and notes."""
+    from cge.store.exports import write_export
+
     names = [] if out is None else [out]
     if projector is not None:
         names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
     paths = write_export(export, out, projector=projector)
-    notes += [] if no_escape else escape_note(_text_cells(export, out, projector))
-    sizes = [{"path": name, "bytes": path.stat().st_size} for name, path in zip(names, paths, strict=True)]
-    result = {"folder": files.edges, "nodes": len(export.graph), "dim": int(export.vectors.shape[1]) or None}
-    if as_json:
-        print_json(result | ({"method": type(model).__name__} if trained else {}) | {"files": sizes, "notes": notes})
-    elif not quiet:
-        print_notes(notes)
-        rows = [("" if place else "written to", name) for place, name in enumerate(names)]
-        width = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
-        print_pairs([("nodes", f"{result['nodes']:,}"), *width, *rows])
+    notes += [] if export.exact else escape_note(_text_cells(export, out, projector))
+    files = [{"path": name, "bytes": path.stat().st_size} for name, path in zip(names, paths, strict=True)]
+    dim = int(export.vectors.shape[1]) or None
+    return {"nodes": len(export.graph), "dim": dim, "files": files, "notes": notes}
 
 
 def _train(

@@ -195,7 +195,7 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         rows_of_features: Any = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
         if data.components is not None:
             rows_of_features, projection = data.dense_rows, data.components @ projection
-        names = data.graph.feature_names or tuple(range(len(projection)))
+        names: tuple[Any, ...] = data.graph.feature_names or tuple(range(len(projection)))
         features = InputFeatures(rows_of_features, projection, names)
         projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
