@@ -45,6 +45,17 @@ def macro_f1(predicted: Array, labels: Array) -> float:
     return float(np.mean(2 * (predicted & labels).sum(0) / np.maximum(predicted.sum(0) + labels.sum(0), 1)))
 
 
+def node_macro_f1(predicted: Array, labels: Array) -> Array:
+    """Return what each node contributes to `macro_f1`, `(n,)`, linearized; the mean over nodes is macro-F1.
+
+    Differences of these compare two models node by node: their standard error is that of the delta method.
+    """
+    hits, size = predicted & labels, predicted.astype(np.float64) + labels
+    total = np.maximum(size.sum(0), 1)  # (c,)
+    f1 = 2 * hits.sum(0) / total
+    return np.asarray(f1.mean() + len(labels) * ((2 * hits - f1 * size) / total).mean(1))
+
+
 def accuracy_or_f1(scores: Array, labels: Array) -> float:
     """Return the accuracy of the classes with the highest `scores (n, c)`; micro-F1 of the top k with multilabel."""
     if labels.ndim == 1:

@@ -161,6 +161,8 @@ def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: b
     text = f"{train:,} training, {validation:,} validation"
     if refit:
         text = f"{train:,} ({train - validation:,} training, {validation:,} held out for validation)"
+    if refit and validation > 0.7 * train:
+        text = f"{train:,}, held out for validation in turn"
     if not outer:
         return text
     if unused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
@@ -123,6 +123,13 @@ class CGE(PathEstimator):
     class_weight: str | None = param(
         None, "weights of classes in the loss", choices={"balanced": "inverse class frequencies"}, optional=True
     )
+    scoring: str | None = param(
+        None,
+        "score of the validation labels by which models, epochs and penalties are selected",
+        choices={"macro_f1": "the mean F1 of the classes; prior_correction='auto' is then off"},
+        optional=True,
+        none="accuracy, micro-F1 of a multilabel task, R² of numbers",
+    )
     walks_per_node: int = param(20, "random walks per node whose prefixes are the paths that a network weights", low=1)
     task: str = param("classification", "kind of target", choices=TASKS)
     validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
@@ -135,6 +142,8 @@ class CGE(PathEstimator):
     )
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
+
+    cross_fits: ClassVar[bool] = True
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None

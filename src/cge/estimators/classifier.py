@@ -23,6 +23,9 @@ from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
 
 _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
+_MIN_HELD_OUT = 50  # labels: where fewer are held out, they are cross-fitted instead
+_CROSS_FIT_FOLDS = 3
+_MIN_CROSS_FIT = 5  # held-out labels in all folds
 
 
 class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
@@ -72,6 +75,20 @@ class TaskLabels:
         train_idx, validation_idx = hold_out(self.strata, self.train, fraction, seed)
         return train_idx, validation_idx, bool(estimator.refit and len(validation_idx))
 
+    def cross_fit(self, estimator: Any) -> list[tuple[Array, Array]]:
+        """Return folds of the training labels as pairs of training and held-out nodes; none where one split is enough.
+
+        They are used without validation labels, where `split` would hold out few labels and a second training follows.
+        """
+        if not estimator.cross_fits or not estimator.refit or len(self.validation):
+            return []
+        if not 0 < estimator.validation_fraction * len(self.train) < _MIN_HELD_OUT or len(self.train) < 4:
+            return []
+        held = folds_of(self.strata, self.train, _CROSS_FIT_FOLDS, estimator.random_state)
+        folds = [_keep_classes(self.strata, np.setdiff1d(self.train, fold), fold) for fold in held]
+        folds = [(train_idx, held_out_idx) for train_idx, held_out_idx in folds if len(held_out_idx)]
+        return folds if sum(len(held_out_idx) for _, held_out_idx in folds) >= _MIN_CROSS_FIT else []
+
     def matrix(self, nodes: Array) -> Array:
         """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
         return self.target.matrix(self.codes[nodes])
@@ -109,6 +126,11 @@ def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Ar
     remaining = np.setdiff1d(nodes, held_out_idx)
     if len(remaining) < 2:
         return nodes, none
+    return _keep_classes(codes, remaining, held_out_idx)
+
+
+def _keep_classes(codes: Array, remaining: Array, held_out_idx: Array) -> tuple[Array, Array]:
+    """Return the nodes to train on and those held out, without the last labels of a class."""
     if codes.ndim == 1:
         last_of_class = ~np.isin(codes[held_out_idx], codes[remaining])
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,13 @@ from cge.sampling import Walker
 from cge.targets import Target, Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.classifier_training import ClassifierTrainer
+from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
 from cge.training.model_search import ModelSearch, Selection, TrainedClassifier
+from cge.training.path_trainer import PathTrainer
 from cge.training.torch_state import TrainerState
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
@@ -79,7 +80,7 @@ class _EnsembleMember:
     weighting: NamedWeighting
     classifier: str
     number: int
-    trainer: ClassifierTrainer
+    trainer: PathTrainer
 
 
 class _EncoderFit:
@@ -111,15 +112,18 @@ class _EncoderFit:
     def run(self) -> EncoderModel:
         """Return the trained model."""
         train_idx, validation_idx, refit = self.labels.split(self.model)
+        folds = self.labels.cross_fit(self.model)
+        if folds:
+            train_idx, validation_idx = self.labels.train, np.concatenate([held_out_idx for _, held_out_idx in folds])
         stage = "select" if refit else "train"
-        evaluator = self._evaluator(train_idx, validation_idx)
+        evaluator = self._evaluator(train_idx, validation_idx, folds)
         selection = self._select(evaluator)
         ensemble = _best_members(self._train_members(evaluator, selection, stage))
         for weighting, classifier in selection.runners_up:
             ensemble.append(_EnsembleMember(weighting, classifier, 0, evaluator.finish(weighting, classifier, False)))
         probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
-        if len(validation_idx) >= MIN_VALIDATION:
+        if len(validation_idx) >= MIN_VALIDATION and not folds:
             classifiers, labeled = _classifiers(ensemble, prior_shift), self._labeled(train_idx)
             temperatures = missing_input_temperatures(
                 self.data, selection, classifiers, labeled, validation, self.labels.target
@@ -156,23 +160,28 @@ class _EncoderFit:
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
         train, target, correct = None, task.target, self.model.prior_correction
         possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
-        if correct and possible:
+        if correct is True or (correct and possible and target.scoring is None):
             train_scores = [member.trainer.best_scores(task.train) for member in ensemble]
             train = train_scores, task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, prior_shift = calibrate(scores, labels, target, train, always=correct is True)
         return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
 
-    def _evaluator(self, train_idx: Array, validation_idx: Array) -> CandidateEvaluator:
+    def _evaluator(
+        self, train_idx: Array, validation_idx: Array, cross_fit: Sequence[tuple[Array, Array]] = ()
+    ) -> CandidateEvaluator:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
-        folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state) if len(train_idx) > 3 else []
+        folds: Sequence[Array] = []
+        if len(train_idx) > 3 and (not cross_fit or is_learned(self.model.weighting)):  # held-out labels learn nothing
+            folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state)
         if not folds and is_learned(self.model.weighting):
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
         labels, classes = torch.from_numpy(codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
-        return CandidateEvaluator(task, self.data, self.settings, self._class_weights(train_idx), self._train)
+        given = task, self.data, self.settings, self._class_weights(train_idx), self._train
+        return CrossFitEvaluator(*given, folds=cross_fit) if cross_fit else CandidateEvaluator(*given)
 
     def _class_weights(self, train_idx: Array) -> Tensor | None:
         """Return weights inverse to the class frequencies, with `class_weight="balanced"`."""
@@ -219,7 +228,7 @@ class _EncoderFit:
     def _seed(self, number: int) -> int:
         return self.settings.seed if number == 0 else int(key(self.settings.seed, "model", number) >> np.uint64(1))
 
-    def _train(self, trainer: ClassifierTrainer, stage: str, stop_after: int | None = None) -> None:
+    def _train(self, trainer: PathTrainer, stage: str, stop_after: int | None = None) -> None:
         saved = self.checkpoints.read(stage)
         if saved is not None:
             trainer.load(saved)

@@ -13,7 +13,7 @@ from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning, InputError, format_list, format_value
-from cge.estimators.classifier import check_fitted
+from cge.estimators.classifier import TaskLabels, check_fitted
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
@@ -246,36 +246,56 @@ def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Arr
     """Return the training and validation labels of a model, as class numbers or as zeros and ones.
 
     Where the model held validation labels out of the training labels, and then trained on them as well, they are
-    validation labels here; with `as_passed` they are training labels, as they were passed to `fit`.
+    validation labels here; with `as_passed`, and where they were cross-fitted, they are training labels, as they were
+    passed to `fit`.
     """
     target, train, validation = model.fitted_.target, model.fitted_.train, model.fitted_.validation
     y, validation_y = (target.unlabeled(len(model.graph_)) for _ in range(2))
     y[train.nodes] = target.from_matrix(train.matrix)
     if model.selection_history_ is not None:
-        if as_passed:
+        if as_passed or _folds(model, y):
             return y, None
         y[validation.nodes] = target.unlabeled(len(validation))
     validation_y[validation.nodes] = target.from_matrix(validation.matrix)
     return y, validation_y if len(validation) else None
 
 
-def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
-    """Train a method on `labels_of` a model, and return its probabilities for all nodes, `(n, c)`."""
+def _folds(model: PathEstimator, y: Array) -> list[tuple[Array, Array]]:
+    """Return the folds of a model whose labels `y` were cross-fitted; none for others."""
+    labels = TaskLabels(y, model.fitted_.target, model.fitted_.train.nodes, np.empty(0, np.int64))
+    return labels.cross_fit(model) if model.selection_history_ is not None else []
+
+
+def probabilities_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None], nodes: Array) -> Array:
+    """Train a method on `labels_of` a model; return its probabilities of nodes whose labels it has not seen, `(k, c)`.
+
+    Where the nodes are cross-fitted labels, another kind of method is trained on the same folds.
+    """
+    y, validation = labels
+    folds = _folds(model, y) if validation is None and np.array_equal(model.fitted_.validation.nodes, nodes) else []
+    if folds and not hasattr(method, "fitted_") and not isinstance(method, type(model)):
+        outputs = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
+        for train_idx, held_out_idx in folds:
+            without = model.fitted_.target.unlabeled(len(y))
+            without[train_idx] = y[train_idx]
+            outputs[held_out_idx] = _fit_predict(method, model, (without, None))[held_out_idx]
+        return outputs[nodes]
+    probabilities = _fit_predict(method, model, labels)
+    fitted: FittedModel | None = getattr(method, "fitted_", None)
+    if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
+        return probabilities[nodes]
+    unseen = fitted.validation.probabilities
+    return unseen if unseen.shape[1] == probabilities.shape[1] else probabilities[nodes]
+
+
+def _fit_predict(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
+    """Train a method on labels; return its probabilities for all nodes, `(n, c)`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CgeWarning)
         method.fit(model.graph_, *labels)
     probabilities = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
     probabilities[:, method.classes_] = method.predict_proba(model.node_ids_)  # a class may have no training label
     return probabilities
-
-
-def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> Array:
-    """Return probabilities of some nodes; for own validation nodes, those of a training without their labels."""
-    fitted: FittedModel | None = getattr(method, "fitted_", None)
-    if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
-        return probabilities[nodes]
-    unseen = fitted.validation.probabilities
-    return unseen if unseen.shape[1] == probabilities.shape[1] else probabilities[nodes]
 
 
 def gain_over_uniform(model: PathEstimator) -> Gain | None:
@@ -286,7 +306,7 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
     if not len(validation):
         raise InputError("this model has no validation labels to compare on; fit it with validation labels")
     baseline = uniform_copy(model)
-    other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
+    other = probabilities_like(baseline, model, labels_of(model), validation.nodes)
     labels = target.from_matrix(validation.matrix)
     own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
     return Gain.between(own, uniform, selected=model.fitted_.weighting_selected)

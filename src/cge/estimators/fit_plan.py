@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
@@ -37,14 +39,23 @@ def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None
     """Return the plan of `model.fit(graph, y, validation)`; nothing is trained."""
     labels = model._checked_labels(graph, y, validation)
     train_idx, validation_idx, refit = labels.split(model)
+    cross_fit = labels.cross_fit(model)
+    if cross_fit:
+        train_idx, validation_idx = labels.train, np.concatenate([held_out_idx for _, held_out_idx in cross_fit])
     counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
     if isinstance(model, CGE):
-        return _plan_encoder(model, graph, labels, len(train_idx), counts, refit)
+        return _plan_encoder(model, graph, labels, len(train_idx), counts, refit, bool(cross_fit))
     return _plan_paper(model, graph, counts, refit)
 
 
 def _plan_encoder(
-    model: CGE, graph: Graph, labels: TaskLabels, n_train: int, counts: dict[str, int], refit: bool
+    model: CGE,
+    graph: Graph,
+    labels: TaskLabels,
+    n_train: int,
+    counts: dict[str, int],
+    refit: bool,
+    cross_fit: bool,
 ) -> FitPlan:
     settings = encoder_settings(model, len(labels.classes))
     n_folds = as_config(OuterConfig, model.outer_problem).n_folds
@@ -60,7 +71,8 @@ def _plan_encoder(
     n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
     counted = {"transitions": transitions, "labeled": n_labeled, "classes": len(labels.classes), "input_dim": columns}
     size = ProblemSize(**counted, **inputs_size)
-    folds = min(n_folds, n_train) if n_train > 3 else 0
+    learns = not cross_fit or is_learned(model.weighting)  # labels that are validated on learn nothing
+    folds = min(n_folds, n_train) if n_train > 3 and learns else 0
     problem = SearchProblem(
         size, n_train, counts["validation"], folds, features is not None, inputs, graph.num_relations > 1
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -129,8 +130,11 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
         labels = task_labels(graph, y, validation, getattr(self, "task", "classification"))
+        labels = replace(labels, target=labels.target.with_scoring(getattr(self, "scoring", None)))
         self._check_task(graph, labels)
         return labels
+
+    cross_fits: ClassVar[bool] = False  # whether `fit` without validation labels compares models on folds of few labels
 
     @abstractmethod
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:

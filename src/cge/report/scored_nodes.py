@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix
 from cge.arrays import Array
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, classify_vectors
 from cge.estimators.classifier import TaskLabels
-from cge.estimators.explanation_mixin import fit_like, labels_of, probabilities_of_nodes, uniform_copy
+from cge.estimators.explanation_mixin import labels_of, probabilities_like, uniform_copy
 from cge.estimators.path_estimator import PathEstimator
 from cge.evaluation.significance import f1_interval, r2_interval, wilson_interval
 from cge.explain.weighting_comparison import Gain
@@ -154,7 +154,7 @@ def compare_methods(
     for name, method in (methods | {"label propagation": LabelPropagation()}).items():
         if on_method is not None:
             on_method(name)
-        probabilities = probabilities_of_nodes(method, fit_like(method, model, labels), scored.nodes)
+        probabilities = probabilities_like(method, model, labels, scored.nodes)
         rows.append(scored.row(name, probabilities))
         if name == _UNIFORM:
             node_scores = (scored.node_scores(each) for each in (scored.probabilities, probabilities))

@@ -27,6 +27,8 @@ def summary_sentences(
     labels = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
     if model.selection_history_ is not None:
         held_back = f"{seen['validation']:,} of them first held out for validation, then also used for training"
+        if seen["validation"] > 0.7 * seen["train"]:
+            held_back = "held out for validation in turn, then all used for training"
         labels = f"{seen['train']:,} labels ({held_back})."
     first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
     if seen["outer"]:

@@ -47,6 +47,12 @@ class Regression(Target):
             raise InputError("mean and standard deviation of the labels must be finite, and the latter positive")
         return cls(classes, mean, std)
 
+    def with_scoring(self, scoring: str | None) -> Self:
+        """Refuse scores of classes."""
+        if scoring is not None:
+            raise InputError(Message.of("{scoring} is for classes", scoring=scoring), parameter="scoring")
+        return self
+
     def metadata(self) -> dict[str, Any]:
         """Return what a model folder stores besides the classes."""
         return {"kind": self.kind, "mean": self.mean, "std": self.std}

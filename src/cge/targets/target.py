@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,8 @@ from cge.targets.label_encoding import encode_labels
 class Target(ABC):
     """A kind of target. `classes (c,)` are the names of the outputs.
 
-    Model folders store `kind`. A target has a class prior if each node has exactly one of the classes.
+    Model folders store `kind`. A target has a class prior if each node has exactly one of the classes. `scoring` is
+    the validation score: None (accuracy, micro-F1 or R²) or "macro_f1".
     """
 
     kind: ClassVar[str]
@@ -34,7 +36,13 @@ class Target(ABC):
     has_class_prior: ClassVar[bool] = False
 
     def __init__(self, classes: Array) -> None:
-        self.classes = classes
+        self.classes, self.scoring = classes, None
+
+    def with_scoring(self, scoring: str | None) -> Self:
+        """Return the target with another validation score."""
+        target = copy(self)
+        target.scoring = scoring
+        return target
 
     def metadata(self) -> dict[str, Any]:
         """Return what a model folder stores besides the classes."""
@@ -132,10 +140,19 @@ class Target(ABC):
 
     def score(self, scores: Array, labels: Array) -> float:
         """Return the validation score of scores or outputs `(k, c)`; higher is better."""
+        if self.scoring == "macro_f1":
+            return metrics.macro_f1(*self._top_indicators(scores, labels))
         return metrics.accuracy_or_f1(scores, labels)
+
+    def _top_indicators(self, scores: Array, labels: Array) -> tuple[Array, Array]:
+        """Return as many classes of highest score as a node has labels, and these labels, as indicators `(k, c)`."""
+        matrix = self.matrix(labels) > 0
+        return metrics.top_k_indicators(scores, matrix), matrix
 
     def node_scores(self, scores: Array, labels: Array) -> Array:
         """Return the score of each node, `(k,)`; their means compare two models."""
+        if self.scoring == "macro_f1":
+            return metrics.node_macro_f1(*self._top_indicators(scores, labels))
         return metrics.node_accuracy(scores, labels)
 
     def node_correct(self, outputs: Array, labels: Array) -> Array:

@@ -86,15 +86,12 @@ class ClassifierTrainer(PathTrainer):
     ) -> None:
         given: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
         super().__init__(task, classifier, settings.max_epochs, **given)
+        self.first_eligible, self.patience = settings.first_full_epoch, settings.patience
         self.inputs, self.propagation, self.settings = inputs, propagation, settings
         self.propagated_inputs, self.n_jobs = propagated_inputs, n_jobs
         self.consistency_nodes = torch.arange(task.graph.num_nodes) if consistency_nodes is None else consistency_nodes
         groups = classifier.parameter_groups(settings.weight_decay)
         self.optimizer = torch.optim.Adam(groups, settings.learning_rate, fused=True)
-
-    def out_of_patience(self) -> bool:
-        """Return whether the last epochs were not better; those before λ is full do not count."""
-        return len(self.epochs) - max(self.best_epoch, self.settings.first_full_epoch) >= self.settings.patience
 
     def run_epoch(self, number: int) -> None:
         """Train epoch `number` (from 0)."""
@@ -114,8 +111,7 @@ class ClassifierTrainer(PathTrainer):
         self.optimizer.step()
         problem, total = f"training overflowed in epoch {number + 1}", float((supervised + consistency).detach())
         check_finite(total, problem, "learning_rate", settings.learning_rate)
-        eligible = number >= min(settings.first_full_epoch, settings.max_epochs - 1)
-        self._end_epoch((supervised.item(), consistency.item()), started, eligible)
+        self._end_epoch((supervised.item(), consistency.item()), started)
 
     def _consistency_weight(self, number: int) -> float:
         """Return λ of an epoch."""

@@ -58,10 +58,6 @@ class LogisticTrainer(PathTrainer):
         basis, triangle = torch.linalg.qr(rows.T)
         return triangle.T.contiguous(), basis
 
-    def out_of_patience(self) -> bool:
-        """Return False: all values of C are tried."""
-        return False
-
     def run_epoch(self, number: int) -> None:
         """Minimize the loss for value `number` (from 0) of C."""
         started = time.perf_counter()

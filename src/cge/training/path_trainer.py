@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
 from cge.training.history import Epoch
@@ -20,8 +21,13 @@ class PathTrainer(EpochTrainer):
     """Trains a `PathClassifier` on a task with fixed path weights.
 
     `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
-    weigh the loss of each class.
+    weigh the loss of each class. Epochs before `first_eligible` (from 0) are never the best; training ends after
+    `patience` further epochs that are not better. `validation_scores (k, c)` are those of the last epoch.
     """
+
+    first_eligible: int = 0
+    patience: int | None = None
+    validation_scores: Tensor
 
     def __init__(
         self,
@@ -36,6 +42,11 @@ class PathTrainer(EpochTrainer):
         super().__init__(Epoch, module_arrays(classifier, "classifier"), max_epochs)
         self.task, self.classifier, self.stage = task, classifier, stage
         self.label_scores, self.class_weights = label_scores, class_weights
+
+    def out_of_patience(self) -> bool:
+        """Return whether the last epochs were not better; those before the first eligible one do not count."""
+        since = len(self.epochs) - max(self.best_epoch, self.first_eligible)
+        return self.patience is not None and since >= self.patience
 
     @abstractmethod
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
@@ -60,21 +71,30 @@ class PathTrainer(EpochTrainer):
         nodes = self.task.validation
         if not len(nodes):
             return 0.0, 0.0
-        with torch.no_grad():
-            scores = self._scores(self.classifier, nodes)
+        self.validation_scores = scores = self._validation_scores()
         labels, target = self.task.labels[nodes], self.task.target
         return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
 
-    def _end_epoch(self, losses: tuple[float, float], started: float, eligible: bool = True) -> None:
+    @torch.no_grad()
+    def _validation_scores(self) -> Tensor:
+        """Return the class scores of the validation nodes, `(k, c)`."""
+        return self._scores(self.classifier, self.task.validation)
+
+    def _snapshot(self) -> dict[str, Array]:
+        """Return what is kept of the best epoch."""
+        return module_arrays(self.classifier, "classifier")
+
+    def _end_epoch(self, losses: tuple[float, float], started: float) -> None:
         """Record an epoch with its supervised and its consistency loss, and keep its parameters if they are the best.
 
-        Without validation labels those of the last epoch are kept; epochs that are not `eligible` never are.
+        Without validation labels those of the last epoch are kept.
         """
         accuracy, loss = self._validate()
         validated, number = len(self.task.validation) > 0, len(self.epochs) + 1
         values: list[Any] = [number, self.max_epochs, self.stage, *losses]
         values += [*((accuracy, loss) if validated else (None, None)), time.perf_counter() - started]
         self.epochs.append(Epoch(*values))
+        eligible = number > min(self.first_eligible, self.max_epochs - 1)
         if not validated or (eligible and (accuracy, -loss) > self.best_score):
-            self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number
+            self.best, self.best_epoch = self._snapshot(), number
             self.best_score = (accuracy, -loss)

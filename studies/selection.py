@@ -1,0 +1,243 @@
+"""How to select among the candidates of the model search: every candidate is trained, and rules are compared.
+
+Rules are compared by nested validation, without a test label. Test accuracies are stored in fields of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cge.errors import InputError
+from cge.estimators.cge import CGE
+from cge.estimators.classifier import folds_of
+from cge.estimators.classifier_inputs import classifier_inputs
+from cge.estimators.configs import OuterConfig
+from cge.estimators.encoder_fit import encoder_settings
+from cge.metrics import log_losses
+from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
+from cge.randomness import generator
+from cge.targets import Task
+from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.history import Epoch
+from cge.training.model_search import ModelSearch, Selection, TrainedClassifier
+from cge.training.path_trainer import PathTrainer
+from studies.cells import Cell
+from studies.selection_rules import RULES, Halves, Outputs, weights_of
+from studies.weights import task_of
+
+__all__ = ["GRAPHS", "METHODS", "cells", "current", "run"]
+
+Array = npt.NDArray[Any]
+
+GRAPHS = (
+    *("cora", "citeseer", "chameleon", "squirrel", "cora+200%", "citeseer+100%", "vispub", "actor", "pubmed"),
+    *("debian", "nell-0.1"),
+)
+METHODS = ("candidates", "default")
+_CLASSIFIERS = ("mlp", "consistency", "sparse", "logistic", "logistic-unit")
+_OF_HOP_PROFILES = ("mlp", "logistic", "logistic-unit")
+_WITH_LABELS = ("mlp", "logistic", "distilled")
+_FAR = 0.05  # a classifier that is so much less accurate with `degree` is not trained with other weightings
+_NEAR = 0.03  # hop profiles are candidates if `mlp` is not less accurate by more
+_SPLITS = 10  # random splits of the validation nodes into halves, each used in both directions
+
+
+def cells(only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield the cells of the study, or those of `only`: "cora", "cora/default" or "*/candidates"."""
+    wanted, _, method = (only or "*").partition("/")
+    if wanted != "*" and wanted not in GRAPHS:
+        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
+    if method and method not in METHODS:
+        raise InputError(f"the study has no method {method!r}; it has {', '.join(METHODS)}")
+    for seed in range(seeds):
+        for graph in GRAPHS if wanted == "*" else (wanted,):
+            for name in (method,) if method else METHODS:
+                yield Cell(graph, name, seed)
+
+
+def current(cell: Cell, row: dict[str, Any]) -> bool:
+    """Return whether a result has the present rules."""
+    return cell.method == "default" or set(row["rules"]) == set(RULES)
+
+
+def run(cell: Cell, folder: Path) -> dict[str, Any]:
+    """Run a cell on one thread; probabilities of candidates are kept in a folder."""
+    if cell.method == "default":
+        return _run_default(cell)
+    file = folder / f"{cell.graph}-{cell.seed}.npz"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, **_train_candidates(cell))
+    with np.load(file) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    names = arrays["names"].tolist()
+    validation, test = (Outputs(names, arrays[f"{part}_outputs"], arrays[part]) for part in ("validation", "test"))
+    halves = Halves(names, arrays["half_outputs"], arrays["halves"], arrays["validation"])
+    chosen, nested = weights_of(RULES, validation), halves.nested_accuracy(RULES)
+    each = np.eye(len(names))
+    return {
+        "candidates": names,
+        "validation": [round(validation.accuracy(row), 5) for row in each],
+        "test": [round(test.accuracy(row), 5) for row in each],
+        "seconds": arrays["seconds"].round(2).tolist(),
+        "n_validation": len(validation.labels),
+        "rules": {
+            rule: {
+                "nested": round(nested[rule], 5),
+                "test": round(test.accuracy(weights), 5),
+                "weights": {names[place]: float(weights[place]) for place in np.flatnonzero(weights)},
+            }
+            for rule, weights in chosen.items()
+        },
+    }
+
+
+def _run_default(cell: Cell) -> dict[str, Any]:
+    graph, labels, split, _ = task_of(cell)
+    start = time.process_time()
+    y, validation = (_only(labels, nodes) for nodes in (split.train, split.validation))
+    model = CGE(random_state=cell.seed, n_jobs=1, prior_correction=False).fit(graph, y, validation)
+    return {
+        "test": model.score(graph.node_ids[split.test], labels[split.test]),
+        "ensemble": model.ensemble_,
+        "label_propagation": model.label_propagation_,
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def _only(labels: Array, nodes: Array) -> Array:
+    some = np.full_like(labels, -1)
+    some[nodes] = labels[nodes]
+    return some
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    weighting: NamedWeighting
+    classifier: str
+    label_propagation: bool
+
+    @property
+    def key(self) -> tuple[NamedWeighting, str, bool]:
+        return self.weighting, self.classifier, self.label_propagation
+
+    @property
+    def name(self) -> tuple[str, str, bool]:
+        return self.weighting.name, self.classifier, self.label_propagation
+
+    def __str__(self) -> str:
+        names = self.weighting.name, self.classifier, *["label propagation"] * self.label_propagation
+        return ", ".join(names)
+
+
+class _HalfTrainer:
+    """Trains, and keeps for each half of the validation nodes the scores of the epoch that is best on this half."""
+
+    def __init__(self, task: Task, halves: Array) -> None:
+        self.task, self.halves, self.labels = task, halves, task.labels[task.validation].numpy()
+        self.outputs: list[Array] = []  # (halves, k, c) of each candidate
+
+    def __call__(self, trainer: PathTrainer, _: str, epochs: int | None) -> None:
+        best = [(-np.inf, -np.inf)] * len(self.halves)
+        outputs = np.zeros((len(self.halves), len(self.labels), self.task.classes), np.float16)
+
+        def track(epoch: Epoch) -> None:
+            if epoch.epoch <= min(trainer.first_eligible, trainer.max_epochs - 1):
+                return
+            probabilities = self.task.target.outputs(trainer.validation_scores).numpy()
+            correct, losses = probabilities.argmax(1) == self.labels, log_losses(probabilities, self.labels)
+            for place, half in enumerate(self.halves):
+                score = float(correct[half].mean()), -float(losses[half].mean())
+                if score > best[place]:
+                    best[place], outputs[place] = score, probabilities
+
+        trainer.run(epochs, track)
+        self.outputs.append(outputs)
+
+
+def _train_candidates(cell: Cell) -> dict[str, Array]:
+    """Train every candidate as the search does; return probabilities of validation and test nodes."""
+    graph, labels, split, _ = task_of(cell)
+    train, validation = torch.tensor(split.train), torch.tensor(split.validation)
+    folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, cell.seed)]
+    classes = int(labels.max()) + 1
+    task = Task(graph, None, torch.from_numpy(labels.astype(np.int64)), classes, train, validation, folds)
+    settings, random = encoder_settings(CGE(random_state=cell.seed), classes), generator(cell.seed, "halves")
+    orders = [random.permutation(len(validation)) for _ in range(_SPLITS)]
+    middle = len(validation) // 2
+    halves = np.array([part for order in orders for part in (order[:middle], order[len(order) - middle :])])
+    half_trainer = _HalfTrainer(task, halves)
+    evaluator = CandidateEvaluator(task, EncoderData(graph, n_jobs=1), settings, train=half_trainer)
+    nodes = {name: np.array(getattr(split, name)) for name in ("validation", "test")}
+    arrays: dict[str, list[Any]] = {name: [] for name in ("names", "seconds", "validation_outputs", "test_outputs")}
+    for candidate in _candidates(ModelSearch(evaluator)):
+        start = time.process_time()
+        evaluator.evaluate(*candidate.key)
+        arrays["names"].append(str(candidate))
+        arrays["seconds"].append(time.process_time() - start)
+        classifier = evaluator.trainers.pop(candidate.name).best_classifier()
+        trained = TrainedClassifier(candidate.classifier, classifier, candidate.weighting)
+        for name, rows in nodes.items():
+            probabilities = _probabilities(evaluator, trained, candidate.label_propagation, rows)
+            arrays[f"{name}_outputs"].append(probabilities.astype(np.float16))
+    stacked = {name: np.array(values) for name, values in arrays.items()}
+    more = {"halves": halves, "half_outputs": np.array(half_trainer.outputs)}
+    return stacked | more | {name: labels[rows] for name, rows in nodes.items()}
+
+
+def _probabilities(evaluator: CandidateEvaluator, trained: TrainedClassifier, propagated: bool, rows: Array) -> Array:
+    task, data = evaluator.task, evaluator.data
+    train = task.train.numpy()
+    known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None
+    selection = Selection(trained.weighting, (trained.name,), propagated)
+    known = classifier_inputs(data, selection, [trained], known_labels, task.target, rows)
+    probabilities: Array = task.target.outputs(known.class_scores([trained])[0]).numpy()
+    return probabilities
+
+
+def _candidates(search: ModelSearch) -> Iterator[_Candidate]:
+    """Yield candidates, the simple ones first; those of weightings are trained when they are asked for."""
+    evaluator, data = search.evaluator, search.data
+
+    def closed(name: str) -> NamedWeighting:
+        return NamedWeighting(name, closed_form(name, data.edge_scale.names, evaluator.settings.hops))
+
+    degree, features = closed("degree"), data.graph.features is not None
+    usable = [name for name in _CLASSIFIERS if evaluator.work.affordable(name)]
+    for name in usable:
+        yield _Candidate(degree, name, False)
+    for name in ("mlp", "logistic"):
+        yield _Candidate(degree, name, True)
+    accuracy = {name: evaluator.scores["degree", name, False].accuracy for name in usable}
+    best = max(accuracy.values())
+    near = [name for name in usable if accuracy[name] >= best - _FAR]
+    weightings = [closed(name) for name in ("uniform", "cosine") if WEIGHTINGS[name].applies(4, features)]
+    for weighting in weightings:
+        for name in near:
+            yield _Candidate(weighting, name, False)
+    if evaluator.scores["degree", "mlp", True].accuracy >= best - _NEAR:
+        yield _Candidate(degree, "distilled", True)
+        for weighting in weightings:
+            for name in _WITH_LABELS:
+                yield _Candidate(weighting, name, True)
+    by_hops = accuracy["mlp"] >= best - _NEAR
+    for spec in WEIGHTINGS.values():
+        if by_hops and is_hop_profile(spec.name) and spec.applies(evaluator.settings.hops, features):
+            for name in _OF_HOP_PROFILES:
+                if name in near:
+                    yield _Candidate(closed(spec.name), name, False)
+    forms = {key[0]: score.accuracy for key, score in evaluator.scores.items() if key[1:] == ("mlp", False)}
+    start = closed(max(forms, key=lambda name: forms[name]))
+    for learned in ("edges", "edges+hops") if by_hops else ("edges",):
+        weighting = search.learn(learned, start)
+        for name in near:
+            yield _Candidate(weighting, name, False)

@@ -1,0 +1,166 @@
+"""Rules that select candidates of a model search, or average them, and their nested validation.
+
+A rule sees the probabilities of all candidates on some validation nodes and returns the weight of each candidate in the
+mean of probabilities. Nested validation selects, epochs included, on a random half of the validation nodes, and scores
+on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.metrics import log_losses, scale_probabilities
+from cge.training.candidate_evaluation import CandidateScore, is_better
+
+__all__ = ["RULES", "Halves", "Outputs", "weights_of"]
+
+Array = npt.NDArray[Any]
+Rule = Callable[[list[str], list[CandidateScore], Array, Array], Array]
+
+_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Probabilities `(m, n, c)` of m candidates for n nodes, and the labels of these."""
+
+    names: list[str]
+    probabilities: Array
+    labels: Array
+
+    def accuracy(self, weights: Array) -> float:
+        """Return the accuracy of the weighted mean of probabilities."""
+        mean = np.tensordot(weights / weights.sum(), self.probabilities.astype(np.float64), axes=1)
+        return float((mean.argmax(1) == self.labels).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Halves of the validation nodes, `halves (h, k)`, and probabilities `(m, h, n, c)` of the epochs best on each."""
+
+    names: list[str]
+    probabilities: Array
+    halves: Array
+    labels: Array
+
+    def pairs(self) -> Iterator[tuple[Outputs, Outputs]]:
+        """Yield what a rule sees of each half, and what it is scored on."""
+        for place, half in enumerate(self.halves):
+            rest = np.setdiff1d(np.arange(len(self.labels)), half)
+            own = self.probabilities[:, place].astype(np.float64)
+            seen, unseen = (Outputs(self.names, own[:, rows], self.labels[rows]) for rows in (half, rest))
+            yield seen, unseen
+
+    def nested_accuracy(self, rules: Mapping[str, Rule]) -> dict[str, float]:
+        """Return the mean accuracy of each rule on the nodes that neither it nor early stopping has seen."""
+        accuracy: dict[str, list[float]] = {name: [] for name in rules}
+        for seen, unseen in self.pairs():
+            for name, weights in weights_of(rules, seen).items():
+                accuracy[name].append(unseen.accuracy(weights))
+        return {name: float(np.mean(values)) for name, values in accuracy.items()}
+
+
+def _calibrated(probabilities: Array, labels: Array) -> tuple[Array, list[CandidateScore]]:
+    """Return probabilities at the best of nine temperatures, and the scores by which candidates are compared."""
+    calibrated, scores = np.empty_like(probabilities), []
+    for place, each in enumerate(probabilities):
+        scaled = [scale_probabilities(each, temperature) for temperature in _TEMPERATURES]
+        losses = [log_losses(part, labels) for part in scaled]
+        best = int(np.argmin([part.mean() for part in losses]))
+        correct = (each.argmax(1) == labels).astype(np.float64)
+        calibrated[place] = scaled[best]
+        scores.append(CandidateScore(float(correct.mean()), correct, losses[best]))
+    return calibrated, scores
+
+
+def _single(place: int, count: int) -> Array:
+    return np.eye(count)[place]
+
+
+def most_accurate(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
+    """Return the most accurate candidate; the lowest log loss decides among equals."""
+    ranks = [(score.accuracy, -float(score.log_losses.mean())) for score in scores]
+    return _single(ranks.index(max(ranks)), len(names))
+
+
+def lowest_loss(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
+    """Return the candidate with the lowest log loss."""
+    return _single(int(np.argmin([score.log_losses.mean() for score in scores])), len(names))
+
+
+def by_margin(margin: float) -> Rule:
+    """Return the rule by which a later candidate replaces an earlier one if it is better by a margin."""
+
+    def rule(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
+        best = 0
+        for place, score in enumerate(scores):
+            if is_better(score, scores[best], margin):
+                best = place
+        return _single(best, len(names))
+
+    return rule
+
+
+def level(margin: float, most: int) -> Rule:
+    """Return the rule that averages the most accurate candidate with others that it is not better than."""
+
+    def rule(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
+        first = int(most_accurate(names, scores).argmax())
+        order = sorted(range(len(names)), key=lambda place: (-scores[place].accuracy, scores[place].log_losses.mean()))
+        others = [place for place in order if place != first and not is_better(scores[first], scores[place], margin)]
+        weights = np.zeros(len(names))
+        weights[[first, *others[: most - 1]]] = 1
+        return weights
+
+    return rule
+
+
+def greedy(steps: int, most: int, by: str = "loss") -> Rule:
+    """Return ensemble selection (Caruana et al. 2004): add, with replacement, what improves the mean most.
+
+    At most `most` different candidates; `by` is "loss" (log loss) or "accuracy" (log loss among equals).
+    """
+
+    def rule(names: list[str], _: list[CandidateScore], probabilities: Array, labels: Array) -> Array:
+        weights, total = np.zeros(len(names)), np.zeros(probabilities.shape[1:])
+        for step in range(steps):
+            means = (total + probabilities) / (step + 1)
+            losses = -np.log(np.maximum(means[:, np.arange(len(labels)), labels], 1e-12)).mean(1)
+            if by == "accuracy":
+                losses = losses / 100 - (means.argmax(2) == labels).mean(1)
+            if np.count_nonzero(weights) >= most:
+                losses[weights == 0] = np.inf
+            best = int(losses.argmin())
+            weights[best] += 1
+            total = total + probabilities[best]
+        return weights
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "most accurate": most_accurate,
+    "lowest log loss": lowest_loss,
+    **{f"margin of {margin:g} standard errors": by_margin(margin) for margin in (0.0, 0.5, 1.0, 2.0)},
+    **{
+        f"up to {most} level by {margin:g} standard errors": level(margin, most)
+        for most in (2, 3, 5)
+        for margin in (0.5, 1.0, 2.0)
+    },
+    **{
+        f"ensemble selection, {steps} steps, {most} different": greedy(steps, most)
+        for steps, most in ((3, 3), (5, 3), (10, 5), (20, 40))
+    },
+    "ensemble selection by accuracy, 5 steps, 3 different": greedy(5, 3, "accuracy"),
+}
+
+
+def weights_of(rules: Mapping[str, Rule], outputs: Outputs) -> dict[str, Array]:
+    """Return the weights of candidates by each rule."""
+    calibrated, scores = _calibrated(outputs.probabilities.astype(np.float64), outputs.labels)
+    return {name: rule(outputs.names, scores, calibrated, outputs.labels) for name, rule in rules.items()}
