@@ -340,7 +340,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         ),
         (
             ["--node", "eve", "--by", "edge"],
-            "--by must be one of 'path', 'end-node', 'label', 'class', 'feature', found 'edge'",
+            "--by must be one of 'path', 'end-node', 'label', 'class', 'feature', 'metapath', found 'edge'",
         ),
         (["--graph", "new.csv"], "--graph and --features have new nodes to explain; add --node"),
         (["--node", "eve", "--source", "a"], "--source describes the file of --graph; add --graph, or leave it out"),
