@@ -16,6 +16,7 @@ from studies import (
     tables,
     tables_report,
     task_vectors,
+    typed,
     vectors,
     vectors_report,
     weights,
@@ -25,7 +26,7 @@ from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "paper", "tasks", "vectors", "weights")
+NAMES = (*tables.TABLES, "figures", "paper", "tasks", "typed", "vectors", "weights")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ def study(name: str, folder: Path) -> Study:
         return Study(figures.cells, figures.run, figures_report.write_report)
     if name == "tasks":
         return Study(task_vectors.cells, task_vectors.run, task_vectors.write_report)
+    if name == "typed":
+        return Study(typed.cells, typed.run, typed.write_report)
     if name == "vectors":
         return Study(vectors.cells, vectors.run, vectors_report.write_report)
     if name == "weights":

@@ -340,7 +340,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         ),
         (
             ["--node", "eve", "--by", "edge"],
-            "--by must be one of 'path', 'endpoint', 'labeled-node', 'label', 'feature', found 'edge'",
+            "--by must be one of 'path', 'endpoint', 'labeled-node', 'label', 'feature', 'metapath', found 'edge'",
         ),
         (["--graph", "new.csv"], "--graph and --features add new nodes; name the one to explain with --node"),
         (["--node", "eve", "--source", "a"], "--source describes the file of --graph; add --graph, or leave it out"),

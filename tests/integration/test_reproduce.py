@@ -47,7 +47,7 @@ def test_stored_reports_are_those_of_the_stored_cells(name: str, tmp_path: Path)
             (tmp_path / folder / file.name).symlink_to(file)
     registry.study(name, tmp_path).write_report(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.suffix in (".json", ".md", ".svg")]
-    expected = {"table2": 3, "table3": 3, "figures": 7, "weights": 2, "paper": 2, "tasks": 3, "vectors": 2}
+    expected = {"table2": 3, "table3": 3, "figures": 7, "weights": 2, "paper": 2, "tasks": 3, "typed": 2, "vectors": 2}
     assert len(files) == expected[name]
     for file in files:
         stored, hint = RESULTS / file.relative_to(tmp_path), f"stale: run 'cge reproduce {name} --show'"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import cge
@@ -147,3 +148,23 @@ def test_relation_weights_need_a_graph_with_types() -> None:
     assert str(error.value) == (
         "weighting='relations' needs several node or edge types, and the graph has none; use weighting='auto'"
     )
+
+
+def test_types_without_features_have_learned_inputs(tmp_path: Path) -> None:
+    features = sp.csr_array(np.vstack([np.eye(12), np.zeros((9, 12))]).astype(np.float32))
+    graph = random_graph(features=features)
+    data = EncoderData(graph)
+    inputs: Any = data.inputs("l2")
+    assert data.learned_nodes.tolist() == list(range(12, 21))
+    assert np.array_equal(inputs.rows.toarray(), np.eye(21))
+    assert data.input_names == (*range(12), *graph.node_ids[12:])
+    assert not len(EncoderData(graph, "features").learned_nodes)
+    part = graph.subgraph([0, 1, 14, 20])
+    other: Any = EncoderData(part, training_data=data).inputs("l2")
+    assert np.array_equal(other.rows.toarray(), np.eye(21)[[0, 1, 14, 20]])
+    labels = {f"p{k}": f"v{k % 3}" for k in range(12)}
+    for kind in ("auto", "features"):
+        settings: Any = {"classifier": "mlp", "validation_fraction": 0, "training": {"max_epochs": 3}}
+        model = cge.CGE("degree", inputs=kind, **settings).fit(graph, labels)
+        model.save(tmp_path / kind)
+        assert np.array_equal(cge.load(tmp_path / kind).predict_proba(), model.predict_proba())

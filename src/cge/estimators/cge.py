@@ -24,7 +24,8 @@ from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
 _INPUTS = {
-    "auto": "features where the graph has them, else 'walks' in a multilabel task, else 'learned'",
+    "auto": "features where the graph has them, with learned inputs for node types without any; else 'walks' in a "
+    "multilabel task, else 'learned'",
     "features": "the node features",
     "learned": "an embedding table, trained with the classifier",
     "walks": "DeepWalk vectors, computed from the graph alone",

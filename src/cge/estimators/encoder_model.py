@@ -195,8 +195,7 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         rows_of_features: Any = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
         if data.components is not None:
             rows_of_features, projection = data.dense_rows, data.components @ projection
-        names: tuple[Any, ...] = data.graph.feature_names or tuple(range(len(projection)))
-        features = InputFeatures(rows_of_features, projection, names)
+        features = InputFeatures(rows_of_features, projection, data.input_names)
         projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
         sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)
@@ -319,7 +318,7 @@ def _restore_data(
     table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
     if table is not None and (table.ndim != 2 or len(table) != len(graph)):
         raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
-    inputs = "auto" if metadata["by_features"] else "learned"
+    inputs = estimator.inputs if estimator.inputs == "features" else "auto" if metadata["by_features"] else "learned"
     return EncoderData(graph, inputs, estimator.n_jobs, edge_scale=scale, dense_scale=dense, walk_vectors=table)
 
 

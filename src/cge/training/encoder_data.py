@@ -51,7 +51,9 @@ class EncoderData:
     `walk_vectors (n, d)` of the training graph's nodes. If that is another graph, `training_data` is given: its scales
     are used, and its nodes are recognized by their ids. `edge_scale` and `dense_scale` are mean and standard deviation
     of edge inputs and of dense features, where they are known. `closed_walks` has, by the name of a weighting, nodes
-    and the weight of all closed walks at each, for leave-one-out label propagation.
+    and the weight of all closed walks at each, for leave-one-out label propagation. In a graph with node types, some of
+    which have sparse features, `learned_nodes` are the nodes of the others: each has a column of its own, with one, so
+    that its input is learned.
     """
 
     def __init__(
@@ -75,6 +77,10 @@ class EncoderData:
         self.walk_vectors: Array | None = walk_vectors
         self.uses_features: bool = features is not None and inputs in ("auto", "features")
         self.transitions = TransitionMatrix(graph, n_jobs) if transitions is None else transitions
+        if training_data is not None:
+            self.learned_nodes: Array = training_data.learned_nodes
+        else:
+            self.learned_nodes = _nodes_without_features(graph) if inputs == "auto" else np.empty(0, np.int64)
         self._given_edge_scale = edge_scale
         self._self_loop_weight: float
         self._self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
@@ -112,10 +118,17 @@ class EncoderData:
         """The number of columns of the inputs."""
         if self.uses_features:
             columns: Any = self.graph.features if self.components is None else self.components
-            return int(columns.shape[1])
+            return int(columns.shape[1]) + len(self.learned_nodes)
         if self.walk_vectors is not None:
             return int(self.walk_vectors.shape[1])
         return (self if self.training_data is None else self.training_data).graph.num_nodes
+
+    @property
+    def input_names(self) -> tuple[Any, ...]:
+        """The names of the columns of features and, after them, of learned inputs: the ids of their nodes."""
+        features: Any = self.graph.features
+        graph = (self if self.training_data is None else self.training_data).graph
+        return (*(self.graph.feature_names or range(features.shape[1])), *graph.node_ids[self.learned_nodes].tolist())
 
     def inputs(self, norm: str) -> NodeFeatures:
         """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, dense ones in "l2"."""
@@ -125,6 +138,8 @@ class EncoderData:
                 self._inputs[norm] = self._coordinates(torch.from_numpy(self.dense_rows))
             elif self.uses_features or self.walk_vectors is None:
                 rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
+                if self.uses_features and len(self.learned_nodes):
+                    rows = sp.csr_array(sp.hstack([rows, self._one_hot()[:, self.learned_nodes]]))
                 self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
             else:
                 self._inputs[norm] = torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
@@ -321,6 +336,15 @@ class NamedWeighting:
                 factors = self.module(vectors, torch.from_numpy(tokens), torch.from_numpy(length[valid]))
             weights[valid] *= factors.double().numpy()
         return weights.astype(np.float32)
+
+
+def _nodes_without_features(graph: Graph) -> Array:
+    """Return the nodes of the types of which no node has a feature, where other types have sparse features."""
+    if graph.node_types is None or not sp.issparse(graph.features):
+        return np.empty(0, np.int64)
+    featured: Any = np.diff(graph.features.indptr) > 0
+    has_features = np.bincount(graph.node_types, featured, minlength=len(graph.node_type_names)) > 0
+    return np.flatnonzero(~has_features[graph.node_types])
 
 
 def _dense_scale(features: Any) -> tuple[Array, Array]:
