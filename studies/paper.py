@@ -27,7 +27,18 @@ from studies.cells import Cell
 from studies.tables import read_table
 from studies.weights import with_random_edges
 
-__all__ = ["GRAPHS", "METHODS", "REVISION", "OraclePaperCGE", "cells", "current", "methods_of", "run", "same_class_auc"]
+__all__ = [
+    "BOUNDS",
+    "GRAPHS",
+    "METHODS",
+    "REVISION",
+    "OraclePaperCGE",
+    "cells",
+    "current",
+    "methods_of",
+    "run",
+    "same_class_auc",
+]
 
 Array = npt.NDArray[Any]
 
@@ -70,14 +81,14 @@ def _variants(letter: str) -> _Methods:
 
 
 _TABLE_2_METHODS: _Methods = {f"{name}, {variant}": (name, {}) for name, variant in TABLE_2.items()}
-_BOUNDS = _bounds("t") | _bounds("i")
+BOUNDS = _bounds("t") | _bounds("i")
 _VARIANTS = _variants("t") | _variants("i")
-METHODS = _TABLE_2_METHODS | _VARIANTS | _BOUNDS
+METHODS = _TABLE_2_METHODS | _VARIANTS | BOUNDS
 
 
 def methods_of(graph: str) -> _Methods:
     """Return the methods of a graph that are run here: where it is one of table 2, its rows are taken from there."""
-    return _TABLE_2_METHODS | _BOUNDS if graph.endswith(_NOISE) else _VARIANTS | _BOUNDS
+    return _TABLE_2_METHODS | BOUNDS if graph.endswith(_NOISE) else _VARIANTS | BOUNDS
 
 
 class SameClassPaths(PathWeighting):

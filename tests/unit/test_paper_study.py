@@ -126,6 +126,7 @@ def test_the_report(tmp_path: Path) -> None:
     folder = tmp_path / "paper"
     folder.mkdir()
     values = {"planetoid-t, strength 0": (0.70, 0.72), "cge-t-lstm, oracle": (0.75, 0.79)}
+    values["cge-t-lstm, 8 outer steps"] = (0.72, 0.73)
     (tmp_path / "table2").mkdir()
     table2 = {
         "settings": read_table("table2").settings_of("cora", "planetoid-t"),
@@ -149,8 +150,10 @@ def test_the_report(tmp_path: Path) -> None:
     lines = (tmp_path / "paper.md").read_text().splitlines()
     assert "| planetoid-t, strength 1 |  | 71.0 ± 1.4 (2) |  |  |  |  |  |  | 0.1.0 abc |" in lines
     assert "| planetoid-t, strength 0 | 61.0 ± 1.4 (2) | 71.0 ± 1.4 (2) |  |  |  |  |  |  | 0.1.0 abc |" in lines
-    weights, gain = "0.40 to 0.50 | 0.40 to 0.50 | ", "+6.0 | 0.105 | 0.105 | 0.1.0 abc"
+    weights, gain = "0.40 to 0.50 | 0.40 to 0.50 | ", "+6.0 | 0.105 |  | 0.1.0 abc"
     assert f"| cge-t-lstm, oracle | 67.0 ± 2.8 (2) | 77.0 ± 2.8 (2) | {weights} | {gain} |" in lines
+    gain = "+1.5 | 0.205 | 0.205 | 0.1.0 abc"  # the bounds are not among the corrected tests
+    assert f"| cge-t-lstm, 8 outer steps | 62.5 ± 0.7 (2) | 72.5 ± 0.7 (2) | {weights} | {gain} |" in lines
     with pytest.raises(InputError, match="has no cell of the study with its present settings"):
         write_report(tmp_path / "new")
 
