@@ -31,9 +31,9 @@ _ABOUT = (
     "those of table 2, which does not store the columns that are empty. *Gain* is the difference of test accuracy to "
     "uniform weights with the same strength and optimizer, paired by seed; p is from a two-sided paired t-test, "
     "corrected by Holm's method over this page (without the two bounds, which see test labels) in the last column but "
-    "one. A is the weight of a path in the last epoch, its *AUC* the probability that a path between two nodes of the same class has a larger weight than "
-    "another path (0.5 for weights that do not depend on the classes; cells without it are older). Written by `cge "
-    "reproduce paper`."
+    "one. A is the weight of a path in the last epoch, its *AUC* the probability that a path between two nodes of the "
+    "same class has a larger weight than another path (0.5 for weights that do not depend on the classes; cells "
+    "without it are older). Written by `cge reproduce paper`."
 )
 
 
