@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from cge.data import load_dataset
@@ -20,11 +21,24 @@ from cge.estimators.methods import find_method
 from cge.estimators.paper_cge import PaperCGE
 from cge.evaluation.protocol import run_once, split_of
 from cge.models.path_networks import PathTree, PathWeighting
+from cge.sampling import Walker, subpaths
+from cge.training.paper_inner import MIN_PATH_NODES
 from studies.cells import Cell
 from studies.tables import read_table
 from studies.weights import with_random_edges
 
-__all__ = ["GRAPHS", "METHODS", "REVISION", "OraclePaperCGE", "cells", "current", "methods_of", "run"]
+__all__ = [
+    "BOUNDS",
+    "GRAPHS",
+    "METHODS",
+    "REVISION",
+    "OraclePaperCGE",
+    "cells",
+    "current",
+    "methods_of",
+    "run",
+    "same_class_auc",
+]
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +48,7 @@ REVISION = 1  # raised when code changes the results: the cells are run again
 OUTER_STEPS = (2, 8, 20, 84)  # updates of the weighting per epoch; table 2 has 32, one for each batch of walks
 STRENGTHS = (0.0, 10.0)  # of the supervised gradient of the vectors; table 2 has 1, the paper's
 SAME_CLASS = "same-class paths"
+_AUC_PATHS = 8192  # sampled paths whose weights are compared
 
 TABLE_2 = {  # rows of table 2 that belong to this study, and what they are here
     "planetoid-t": "strength 1",
@@ -66,14 +81,14 @@ def _variants(letter: str) -> _Methods:
 
 
 _TABLE_2_METHODS: _Methods = {f"{name}, {variant}": (name, {}) for name, variant in TABLE_2.items()}
-_BOUNDS = _bounds("t") | _bounds("i")
+BOUNDS = _bounds("t") | _bounds("i")
 _VARIANTS = _variants("t") | _variants("i")
-METHODS = _TABLE_2_METHODS | _VARIANTS | _BOUNDS
+METHODS = _TABLE_2_METHODS | _VARIANTS | BOUNDS
 
 
 def methods_of(graph: str) -> _Methods:
     """Return the methods of a graph that are run here: where it is one of table 2, its rows are taken from there."""
-    return _TABLE_2_METHODS | _BOUNDS if graph.endswith(_NOISE) else _VARIANTS | _BOUNDS
+    return _TABLE_2_METHODS | BOUNDS if graph.endswith(_NOISE) else _VARIANTS | BOUNDS
 
 
 class SameClassPaths(PathWeighting):
@@ -149,6 +164,18 @@ def settings_of(cell: Cell) -> dict[str, Any]:
     return settings
 
 
+def same_class_auc(model: PaperCGE, labels: Array) -> float:
+    """Return the probability that a path between two nodes of the same class has a larger weight than another path."""
+    graph, window = model.graph_, model.window
+    walks = Walker(graph, window, 1, seed=0, stream=("auc",)).sample(0, graph.num_nodes)
+    paths = subpaths(walks, window, shortest=MIN_PATH_NODES)
+    chosen = np.arange(0, len(paths), max(1, len(paths) // _AUC_PATHS))
+    ends = labels[paths.start[chosen]], labels[paths.end[chosen]]
+    known = (ends[0] >= 0) & (ends[1] >= 0)
+    nodes = [graph.node_ids[paths.nodes[path, : paths.length[path]]].tolist() for path in chosen[known]]
+    return float(roc_auc_score((ends[0] == ends[1])[known], model.path_weights(nodes)))
+
+
 def run(cell: Cell) -> dict[str, Any]:
     """Run a cell on one thread."""
     data, split = split_of(data_of(cell), cell.seed)
@@ -170,6 +197,8 @@ def run(cell: Cell) -> dict[str, Any]:
         "weight_mean": last.weight_mean,
         "weight_std": last.weight_std,
     }
+    if isinstance(model.weighting, str) and model.weighting != "uniform":
+        result["auc"] = same_class_auc(model, data.labels)
     return row | result
 
 
