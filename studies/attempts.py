@@ -19,14 +19,15 @@ from torch.nn import functional
 
 from cge.data.splits import folds as stratified_folds
 from cge.losses import supervised_loss
+from cge.models.autograd import Propagation, sparse_matmul
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
-from cge.models.propagation import Propagation, TransitionMatrix, sparse_matmul
+from cge.models.propagation import TransitionMatrix
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.encoder_data import EncoderData, NamedWeighting
-from cge.training.encoder_settings import EncoderSettings
-from cge.training.learned_weighting import OuterProblem, OuterSettings
+from cge.training.encoder_settings import EncoderSettings, OuterSettings
+from cge.training.learned_weighting import OuterProblem
 from cge.training.model_search import ModelSearch
 
 __all__ = ["ATTEMPTS", "attempt"]
@@ -55,7 +56,9 @@ class Setup:
         """Return a weighting learned from `start`; fold classifiers see only the training labels of `self.task`."""
         weighting = NamedWeighting("edges+hops", deepcopy(self.start.module))
         propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weighting.edge_weighting)
-        outer = problem(task or self.task, self.data.inputs("l2"), propagation, replace(self.settings, **changed))
+        outer = problem(
+            task or self.task, self.data.tensor_inputs("l2"), propagation, replace(self.settings, **changed)
+        )
         outer.others = [np.intersect1d(nodes, self.task.train.numpy()) for nodes in outer.others]
         outer.run()
         return weighting
@@ -123,8 +126,8 @@ class HopPropagation:
     """Propagation with separate parameters for every hop: own coefficients, self-loops and normalization."""
 
     def __init__(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, start: EdgeWeighting) -> None:
-        self.transitions, self.edge_inputs = transitions, edge_inputs
-        self.weightings = [deepcopy(start) for _ in range(len(start.hop_weights) - 1)]
+        self.transitions, self.edge_inputs = transitions, edge_inputs.tensors()
+        self.weightings = [deepcopy(start).trainable() for _ in range(len(start.hop_weights) - 1)]
         self._initial = [parameter.detach().clone() for parameter in self.parameters()]
 
     def parameters(self) -> list[nn.Parameter]:
@@ -142,7 +145,7 @@ class HopPropagation:
         hops = self.weightings[0].normalized_hop_weights()
 
         def propagated(inputs: Tensor) -> Tensor:
-            total = hops[-1] * inputs
+            total: Tensor = hops[-1] * inputs
             for hop in range(len(matrices) - 1, -1, -1):
                 total = hops[hop] * inputs + sparse_matmul(self.transitions, matrices[hop], total)
             return total
@@ -153,7 +156,7 @@ class HopPropagation:
 def coefficients_per_hop(setup: Setup) -> Propagation:
     """Learn separate coefficients for every hop."""
     propagation = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.start.edge_weighting)
-    OuterProblem(setup.task, setup.data.inputs("l2"), propagation, setup.settings).run()
+    OuterProblem(setup.task, setup.data.tensor_inputs("l2"), propagation, setup.settings).run()
     for parameter in propagation.parameters():
         parameter.requires_grad_(False)
     return propagation.propagation()
@@ -165,8 +168,8 @@ def matrix_per_hop(setup: Setup) -> Propagation:
     Classifiers that propagate class scores keep the sum, since their columns are classes.
     """
     weighting, transitions = setup.learn().edge_weighting, setup.data.transitions
-    hops, dim = weighting.normalized_hop_weights().detach(), _HOP_DIM
-    matrix = weighting.normalized_weights(transitions, setup.data.edge_inputs).detach()
+    hops, dim = torch.from_numpy(weighting.normalized_hop_weights()), _HOP_DIM
+    matrix = EdgePropagation(transitions, setup.data.edge_inputs, weighting).normalized_weights()
     evaluator = setup.search.evaluator
     evaluator.work = replace(evaluator.work, settings=replace(evaluator.settings, dim=len(hops) * dim))
 
@@ -238,6 +241,6 @@ class _Fixed(NamedWeighting):
 
     fixed: Propagation | None = None
 
-    def propagation(self, data: EncoderData) -> Propagation:
+    def training_propagation(self, data: EncoderData) -> Propagation:
         """Return it."""
-        return super().propagation(data) if self.fixed is None else self.fixed
+        return super().training_propagation(data) if self.fixed is None else self.fixed

@@ -20,7 +20,7 @@ from cge.estimators.cge import CGE
 from cge.estimators.classifier import folds_of
 from cge.estimators.classifier_inputs import classifier_inputs
 from cge.estimators.configs import OuterConfig
-from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.encoder_options import encoder_settings
 from cge.metrics import log_losses
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
 from cge.randomness import generator
@@ -28,8 +28,9 @@ from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.history import Epoch
-from cge.training.model_search import ModelSearch, Selection, TrainedClassifier
+from cge.training.model_search import ModelSearch
 from cge.training.path_trainer import PathTrainer
+from cge.training.selection import Selection, TrainedClassifier
 from studies.cells import Cell
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
 from studies.weights import task_of
@@ -200,7 +201,7 @@ def _probabilities(evaluator: CandidateEvaluator, trained: TrainedClassifier, pr
     known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None
     selection = Selection(trained.weighting, (trained.name,), propagated)
     known = classifier_inputs(data, selection, [trained], known_labels, task.target, rows)
-    probabilities: Array = task.target.outputs(known.class_scores([trained])[0]).numpy()
+    probabilities: Array = task.target.outputs(known.class_scores([trained])[0])
     return probabilities
 
 

@@ -22,7 +22,7 @@ from cge.errors import InputError
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import folds_of
 from cge.estimators.configs import OuterConfig, make_estimator
-from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.encoder_options import encoder_settings
 from cge.evaluation.protocol import draw_split
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting

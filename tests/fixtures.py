@@ -15,7 +15,7 @@ from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.targets import Task
-from cge.training.learned_weighting import OuterSettings
+from cge.training.encoder_settings import OuterSettings
 
 GROUP_SIZE = 20
 TRUE_LABELS = np.repeat([0, 1], GROUP_SIZE)  # of `two_groups()`

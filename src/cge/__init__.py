@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cge.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels, register_format
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from cge.estimators.persistence import load
     from cge.estimators.predictions import edge_vectors, subgraph_vectors
     from cge.graph import Graph
-    from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
+    from cge.models.edge_weighting import EdgeWeighting
+    from cge.models.path_networks import PathWeighting
+    from cge.models.weightings import SearchRole, WeightingSpec, register_weighting
     from cge.training.classifier_registry import ClassifierSpec, register_classifier
 
 __version__ = "0.1.0"
@@ -74,16 +77,12 @@ _MODULES = {
     "cge.estimators.persistence": "load",
     "cge.estimators.predictions": "edge_vectors subgraph_vectors",
     "cge.graph": "Graph",
-    "cge.models": "EdgeWeighting PathWeighting SearchRole WeightingSpec register_weighting",
+    "cge.models.edge_weighting": "EdgeWeighting",
+    "cge.models.path_networks": "PathWeighting",
+    "cge.models.weightings": "SearchRole WeightingSpec register_weighting",
     "cge.training.classifier_registry": "ClassifierSpec register_classifier",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'cge' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@
     │   ├── FileFormatError       a file cannot be read; has `path` and `line`
     │   ├── CheckpointError       a checkpoint belongs to another fit
     │   └── UnknownNodeError      ids that are not in the graph; has the first of them and their number
-    ├── NotFittedError            `fit` was not called (in `cge.estimators.classifier`; also scikit-learn's class)
+    ├── NotFittedError            `fit` was not called (in `cge.estimators.estimator`; also scikit-learn's class)
     └── MissingDataError          a data set or an optional package is not installed; the hint says how to get it
 
     CgeWarning (UserWarning)      the work is done, but the result may differ from what was intended

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from cge.errors import format_text
 
@@ -67,6 +66,8 @@ class GraphSummary:
 
 def summarize(graph: Any) -> GraphSummary:
     """Summarize a `cge.Graph`."""
+    from scipy.sparse.csgraph import connected_components
+
     size, indices = graph.num_nodes, graph.indices
     quantiles = np.quantile(graph.degrees, [0, 0.25, 0.5, 0.75, 0.9, 0.99, 1]) if size else np.zeros(7)
     total_degrees = np.bincount(indices, minlength=size) + graph.degrees

@@ -8,7 +8,6 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from cge.arrays import Array
 from cge.errors import InputError, Param, UnknownNodeError, format_value
@@ -89,6 +88,8 @@ def factorize(values: Array) -> tuple[Array, Array]:
         return _factorize_integers(values)
     items = values.tolist()
     if all(type(item) is str for item in items):
+        import pyarrow as pa
+
         with suppress(UnicodeEncodeError):  # half of a surrogate pair is a str that Arrow cannot encode
             encoded = pa.array(items, pa.large_string()).dictionary_encode()
             return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy(zero_copy_only=False)

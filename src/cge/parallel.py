@@ -1,6 +1,7 @@
 """Compiled kernels and the threads that run them.
 
 Kernels are compiled once, cached on disk, and release the interpreter's lock, so ordinary threads run them in parallel.
+Numba is imported when the first kernel is called.
 Work is split into blocks whose bounds depend on the work alone, never on the number of threads: results are the same
 for any number of threads.
 """
@@ -11,14 +12,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from functools import cache, partial, update_wrapper
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from cge.errors import InputError
 
@@ -29,26 +26,57 @@ Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
 _MIN_POOL_SIZE = 32  # threads that may be started, also on machines with fewer cores; they start when needed
 
 
+_building = threading.RLock()
+
+
+class _OnFirstCall:
+    """A compiled function that `build` makes at the first call."""
+
+    def __init__(self, function: Callable[..., Any], build: Callable[[Callable[..., Any]], Any]) -> None:
+        update_wrapper(self, function)
+        self._function, self._build = function, build
+        self._built: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._built or self.built())(*arguments)
+
+    def built(self) -> Any:
+        """Return the compiled function; in its module, kernels that it calls are replaced by theirs."""
+        with _building:
+            if self._built is None:
+                names = self._function.__globals__
+                for name in self._function.__code__.co_names:
+                    if isinstance(names.get(name), _OnFirstCall):
+                        names[name] = names[name].built()
+                self._built = self._build(self._function)
+        return self._built
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with Numba: no Python objects, no lock, cached on disk."""
-    return _compiled(function, nogil=True, boundscheck=False)
-
-
-def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    try:
-        compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no cache folder is writable: compile in every process
-        compiled = numba.njit(**options)(function)
-    return compiled
+    return cast(Callable[P, R], _OnFirstCall(function, partial(_compiled, boundscheck=False)))
 
 
 def float_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile like `kernel`, and let sums of floats be reordered for speed (always in the same way)."""
     fast = {"reassoc", "contract", "nsz"}  # NaN and infinity keep their meaning
-    return _compiled(function, nogil=True, boundscheck=False, error_model="numpy", fastmath=fast)
+    options: dict[str, Any] = {"boundscheck": False, "error_model": "numpy", "fastmath": fast}
+    return cast(Callable[P, R], _OnFirstCall(function, partial(_compiled, **options)))
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    import numba
+
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # no cache folder is writable: compile in every process
+        return numba.njit(nogil=True, **options)(function)
 
 
 def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
+    from llvmlite import ir
+    from numba.core import types
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
         byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -64,8 +92,14 @@ def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
     return types.void(array, types.int64), generate
 
 
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    from numba.extending import intrinsic
+
+    return intrinsic(function)
+
+
 # Inside a kernel: loads `array[index]` into the cache without waiting for it.
-prefetch: Any = intrinsic(_prefetch)
+prefetch: Any = _OnFirstCall(_prefetch, _intrinsic)
 
 
 def resolve_jobs(n_jobs: int | None) -> int:

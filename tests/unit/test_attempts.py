@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cge
-from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.encoder_options import encoder_settings
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.weightings import closed_form
@@ -97,7 +97,7 @@ def test_coefficients_per_hop_start_equal_and_diverge() -> None:
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
     assert len(own.parameters()) == len(own.initial_parameters()) == 1 + 3 * 4
-    OuterProblem(setup.task, setup.data.inputs("l2"), own, QUICK_OUTER).run()
+    OuterProblem(setup.task, setup.data.tensor_inputs("l2"), own, QUICK_OUTER).run()
     coefficients = [weighting.coefficients.detach() for weighting in own.weightings]
     assert max(float((coefficients[0] - other).abs().max()) for other in coefficients[1:]) > 0.01
 
@@ -106,7 +106,7 @@ def test_an_ensemble_has_a_weighting_for_each_fold() -> None:
     setup = make_setup(with_validation())
     weightings = attempts.fold_ensemble(setup)
     assert len(weightings) == 3
-    coefficients = [weighting.edge_weighting.coefficients.detach() for weighting in weightings]
+    coefficients = [torch.from_numpy(weighting.edge_weighting.coefficients) for weighting in weightings]
     assert all(isinstance(weighting, NamedWeighting) for weighting in weightings)
     assert not torch.equal(coefficients[0], coefficients[1])
 

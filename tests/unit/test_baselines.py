@@ -17,7 +17,8 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, PropagatedFeatures, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, NotFittedError, hold_out, task_labels
+from cge.estimators.classifier import NodeClassifier, hold_out, task_labels
+from cge.estimators.estimator import NotFittedError
 from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.settings import settings_of
 from cge.store import read_folder, write_folder

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import cge.losses as losses
-from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead, make_network
+from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from cge.models.path_networks import PathWeighting
+from cge.models.weightings import make_network
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 from cge.training.paper_inner import InnerProblem
 from cge.training.paper_outer import PathSample, paper_hypergradient, unrolled_hypergradient

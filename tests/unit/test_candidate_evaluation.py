@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cge
-from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.encoder_options import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.weightings import closed_form, make_network
 from cge.targets import Task
@@ -57,7 +57,7 @@ def test_dense_inputs_are_propagated_once_by_classifiers_that_drop_no_nodes() ->
     inputs: Any = data.inputs("l2")
     propagation: Any = degree.propagation(data)
     matrix = propagation.matrix.rows.toarray().astype(np.float64)
-    expected = sum(np.linalg.matrix_power(matrix, hop) @ inputs.double().numpy() for hop in range(5)) / 5
+    expected = sum(np.linalg.matrix_power(matrix, hop) @ inputs for hop in range(5)) / 5
     np.testing.assert_allclose(propagated["mlp"], expected, atol=1e-6)  # type: ignore[arg-type]
 
 
@@ -71,7 +71,7 @@ def test_an_untrained_network_has_the_weights_of_its_base(base: str) -> None:
     network.init_uniform()
     learned = NamedWeighting("lstm", network, (4000, 0), weighting)
     inputs = torch.randn(SIZE, 3, generator=torch.Generator().manual_seed(0))
-    raw = weighting.edge_weighting.edge_strengths(data.edge_inputs).detach().double().numpy()
+    raw = weighting.edge_weighting.edge_strengths(data.edge_inputs).astype(np.float64)
     matrix = data.transitions.matrix(raw).toarray()
     total = matrix.sum(1)
     walk = matrix / total[:, None]

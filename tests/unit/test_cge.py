@@ -14,7 +14,6 @@ import sklearn.exceptions
 from sklearn.base import clone
 
 import cge
-from cge.estimators.classifier import NotFittedError
 from cge.estimators.configs import (
     OuterConfig,
     PaperOuterConfig,
@@ -24,6 +23,7 @@ from cge.estimators.configs import (
     flat_settings,
     make_estimator,
 )
+from cge.estimators.estimator import NotFittedError
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.settings import settings_of
 from cge.explain.explainer import Explainer

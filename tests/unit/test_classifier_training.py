@@ -17,7 +17,8 @@ from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
 from cge.targets import MultiLabel, SingleLabel
-from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer
+from cge.training.classifier_registry import ClassifierSettings
+from cge.training.classifier_training import ClassifierTrainer
 from cge.training.history import Epoch, History
 from cge.training.torch_state import seeded
 from tests.fixtures import make_task, two_groups

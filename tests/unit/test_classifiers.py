@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,11 @@ import scipy.sparse as sp
 import torch
 
 import cge
-from cge.models.classifiers import MLPClassifier, SparseClassifier
+from cge.models.classifiers import LogisticClassifier, MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import FixedPropagation, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
-from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec
-from cge.training.classifier_training import ClassifierSettings
+from cge.training.classifier_registry import CLASSIFIERS, ClassifierSettings, ClassifierSpec
 from cge.training.torch_state import seeded
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
@@ -59,6 +59,32 @@ def test_the_sparse_classifier_standardizes_features() -> None:
         with torch.no_grad():
             scores = classifier.scores(propagation(classifier.project(inputs)) + classifier.offset())
         np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "sparse", "logistic"])
+def test_arrays_and_tensors_have_the_same_scores_and_gradients(kind: str) -> None:
+    """Predictions and explanations compute with NumPy, training with PyTorch."""
+    random = np.random.default_rng(1)
+    statistics = (torch.from_numpy(random.random(5) + 0.5) for _ in range(2))
+    classifier: Any = LogisticClassifier(5, 3) if kind == "logistic" else MLPClassifier(5, 4, 3)
+    classifier = (SparseClassifier(*statistics, 3) if kind == "sparse" else classifier).double()
+    with torch.no_grad():
+        for parameter in classifier.parameters():
+            parameter.copy_(torch.from_numpy(random.normal(size=parameter.shape)))
+    fixed, inputs = classifier.fixed(), random.normal(size=(6, 5))
+    projected = classifier.project(torch.from_numpy(inputs))
+    np.testing.assert_allclose(fixed.project(inputs), projected.detach(), rtol=1e-13)
+    np.testing.assert_allclose(fixed.project(SparseFeatures(sp.csr_array(inputs))), projected.detach(), rtol=1e-13)
+    at = (projected + classifier.offset()).detach().requires_grad_()
+    scores = classifier.scores(at)
+    np.testing.assert_allclose(fixed.project(inputs) + fixed.offset, at.detach(), rtol=1e-13)
+    np.testing.assert_allclose(fixed.scores(at.detach().numpy()), scores.detach(), rtol=1e-13)
+    assert float(fixed.label_weight) == classifier.label_weight.item()
+    outputs = {"mlp": {"output_weight", "output_bias"}, "logistic": {"output_bias"}, "sparse": set()}
+    assert fixed.arrays().keys() - {"projection", "offset", "label_weight"} == outputs[kind]
+    for classes in (2, np.array([0, 1, 2, 2, 1, 0])):
+        (expected,) = torch.autograd.grad(scores[np.arange(6), classes].sum(), at, retain_graph=True)
+        np.testing.assert_allclose(fixed.gradients(at.detach().numpy(), classes), expected, rtol=1e-13)
 
 
 # ---------------------------------------------------------------------- the registry

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.exceptions import NotFittedError
 
 import cge
@@ -141,7 +140,7 @@ def test_learned_edge_and_hop_weights_are_used() -> None:
         ("normalization", 0.2),
         ("hop_weights", [2, -3, 1, 1]),
     ):
-        getattr(module, name).data = torch.tensor(values, dtype=torch.float32)
+        setattr(module, name, np.array(values, np.float32))
 
     def weigh(paths: Any, adjacent: Any) -> Any:
         probabilities = [np.prod([1 / len(adjacent[u]) for u in path[:-1]]) for path in paths]

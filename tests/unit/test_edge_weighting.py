@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,10 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge.models.autograd import propagate, sparse_matmul
 from cge.models.edge_features import cosines
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, propagate, sparse_matmul
+from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix
 from tests.fixtures import neighborhood_cosines
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is isolated, node 4 has a self-loop
@@ -145,7 +148,7 @@ def test_missing_features_count_as_average_similarity() -> None:
     )
     edges = without.self_loops == 0
     assert not without.values[edges, 0].any()
-    assert torch.equal(without.values[:, 1:], with_features.values[:, 1:])
+    assert np.array_equal(without.values[:, 1:], with_features.values[:, 1:])
 
 
 @pytest.mark.parametrize("before", [None, features_of_nodes()])
@@ -153,7 +156,7 @@ def test_features_of_another_kind_than_in_training(before: np.ndarray | None) ->
     trained = small(features=before)
     scale = make_edge_inputs(trained, TransitionMatrix(trained))[1]
     edge_inputs, _ = make_edge_inputs(small(), TransitionMatrix(small()), scale)
-    assert torch.isfinite(edge_inputs.values).all()
+    assert np.isfinite(edge_inputs.values).all()
 
 
 def test_a_graph_without_edges() -> None:
@@ -180,10 +183,10 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
     """Return s of each transition, by the formula."""
     transitions = TransitionMatrix(graph)
     edge_inputs, _ = make_edge_inputs(graph, transitions)
-    theta, b = weighting.coefficients.detach().double().numpy(), weighting.normalization.item()
+    theta, b = weighting.coefficients.astype(np.float64), weighting.normalization.item()
     edge_strengths = {}
     for (u, v), place in places(transitions).items():
-        exponent = weighting.self_loop.item() if u == v else edge_inputs.values[place].double().numpy() @ theta
+        exponent = weighting.self_loop.item() if u == v else edge_inputs.values[place].astype(np.float64) @ theta
         edge_strengths[u, v] = float(edge_inputs.weights[place]) * np.exp(exponent)
     z = np.zeros(graph.num_nodes)
     for (u, _), edge_strength in edge_strengths.items():
@@ -196,10 +199,34 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
 def test_edge_weights_by_the_formula(directed: bool, normalization: float) -> None:
     graph, weighting = small(directed), EdgeWeighting(COEFFICIENTS, -0.6, normalization, [1.0])
     transitions = TransitionMatrix(graph)
-    result = weighting.normalized_weights(transitions, make_edge_inputs(graph, transitions)[0]).detach()
+    edge_inputs = make_edge_inputs(graph, transitions)[0]
     expected = plain_values(graph, weighting)
     assert list(places(transitions)) == list(expected)
+    result = weighting.normalized_weights(transitions, edge_inputs)
+    assert result.dtype == np.float32
     np.testing.assert_allclose(result, list(expected.values()), rtol=2e-5)
+    weighted = EdgePropagation(transitions, *in_float64(edge_inputs, weighting))
+    np.testing.assert_allclose(weighted.normalized_weights(), list(expected.values()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("normalization", [0.0, 0.5, 0.8])
+def test_arrays_and_tensors_have_the_same_weights(normalization: float) -> None:
+    """Predictions compute with NumPy, training with PyTorch."""
+    graph, weighting = small(), EdgeWeighting(COEFFICIENTS, 0.4, normalization, [1.0, -2.0, 3.0, 0.0])
+    transitions = TransitionMatrix(graph)
+    edge_inputs, weighting = in_float64(make_edge_inputs(graph, transitions)[0], weighting)
+    weighted = EdgePropagation(transitions, edge_inputs, weighting)
+    fixed, trained = weighting.propagation(transitions, edge_inputs), weighted.fixed()
+    np.testing.assert_allclose(fixed.matrix.rows.data, trained.matrix.rows.data, rtol=1e-14)
+    assert fixed.hop_weights == trained.hop_weights == pytest.approx([1 / 6, -1 / 3, 1 / 2], rel=1e-15)
+
+
+def in_float64(edge_inputs: EdgeInputs, weighting: EdgeWeighting) -> tuple[EdgeInputs, EdgeWeighting]:
+    double = copy(weighting)
+    for name, array in weighting.arrays().items():
+        setattr(double, name, array.astype(np.float64))
+    parts = {name: getattr(edge_inputs, name).astype(np.float64) for name in ("values", "self_loops", "weights")}
+    return replace(edge_inputs, **parts), double
 
 
 def test_isolated_nodes_and_dead_ends_have_only_their_self_loop() -> None:
@@ -227,7 +254,7 @@ def test_exponents_are_clamped() -> None:
 
 def test_absolute_hop_weights_sum_to_one() -> None:
     weighting = EdgeWeighting([], 0.0, 0.0, [1.0, -2.0, 0.0, 5.0])
-    np.testing.assert_allclose(weighting.normalized_hop_weights().detach(), [0.125, -0.25, 0.0, 0.625])
+    np.testing.assert_allclose(weighting.normalized_hop_weights(), [0.125, -0.25, 0.0, 0.625])
     assert EdgeWeighting([], 0.0, 0.0, [0.0, 0.0]).normalized_hop_weights().tolist() == [0.0, 0.0]
 
 
@@ -259,12 +286,8 @@ def test_propagation_sums_over_every_weighted_path(directed: bool, hops: list[fl
 
 
 def test_trailing_zeros_of_hop_weights_are_dropped() -> None:
-    graph = small()
-    transitions = TransitionMatrix(graph)
-    edge_inputs = make_edge_inputs(graph, transitions)[0]
-
     def hops(weights: list[float]) -> list[float]:
-        return EdgePropagation(transitions, edge_inputs, EdgeWeighting(COEFFICIENTS, 0.0, 0.0, weights)).hop_weights()
+        return EdgeWeighting(COEFFICIENTS, 0.0, 0.0, weights).used_hop_weights()
 
     assert hops([0.0, 1.0, 0.0, 3.0, 0.0, 0.0]) == [0.0, 0.25, 0.0, 0.75]
     assert hops([0.0, 0.0]) == [0.0]
@@ -273,12 +296,9 @@ def test_trailing_zeros_of_hop_weights_are_dropped() -> None:
 def test_gradients_of_all_parameters_by_finite_differences() -> None:
     graph = small(directed=True)
     transitions = TransitionMatrix(graph)
-    float_inputs = make_edge_inputs(graph, transitions)[0]
-    edge_inputs = EdgeInputs(
-        float_inputs.values.double(), float_inputs.self_loops.double(), float_inputs.weights.double()
-    )
-    weighting = EdgeWeighting(COEFFICIENTS, -0.2, 0.3, [1.0, -0.5, 2.0]).double()
-    weighted = EdgePropagation(transitions, edge_inputs, weighting)
+    weighting = EdgeWeighting(COEFFICIENTS, -0.2, 0.3, [1.0, -0.5, 2.0])
+    edge_inputs = make_edge_inputs(graph, transitions)[0]
+    weighted = EdgePropagation(transitions, *in_float64(edge_inputs, weighting))
     random = np.random.default_rng(3)
     inputs, upstream = (torch.from_numpy(random.normal(size=(6, 2))) for _ in range(2))
 
@@ -303,12 +323,13 @@ def test_gradients_of_all_parameters_by_finite_differences() -> None:
 def test_initial_parameters_are_those_before_training() -> None:
     graph = small()
     transitions = TransitionMatrix(graph)
-    weighted = EdgePropagation(
-        transitions, make_edge_inputs(graph, transitions)[0], EdgeWeighting(COEFFICIENTS, 1.0, 0.5, [1.0, 2.0])
-    )
+    weighting = EdgeWeighting(COEFFICIENTS, 1.0, 0.5, [1.0, 2.0])
+    weighted = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], weighting)
     with torch.no_grad():
         for parameter in weighted.parameters():
             parameter.add_(1.0)
+    assert weighting.coefficients.tolist() == pytest.approx([value + 1 for value in COEFFICIENTS])  # shared memory
+    assert (weighting.self_loop.item(), weighting.normalization.item()) == (2.0, 1.5)
     assert [parameter.tolist() for parameter in weighted.initial_parameters()] == [
         pytest.approx(COEFFICIENTS),
         1.0,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cge
 from cge.estimators.configs import make_estimator
-from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.encoder_options import encoder_settings
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_settings import SEARCH_BUDGET, ProblemSize, Work
 

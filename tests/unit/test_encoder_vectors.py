@@ -60,13 +60,13 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
     fit, rest, outputs = model.fitted_, model.embedding_.astype(np.float64), []
     parts = []
     for scale, (_, classifier, _) in zip(fit.vector_scales, fit.ensemble, strict=True):
-        width = len(classifier.bias)
-        parts.append(torch.from_numpy((rest[:, :width] / scale).astype(np.float32)))
+        width = len(classifier.offset)
+        parts.append(rest[:, :width] / scale)
         rest = rest[:, width:]
     assert rest.shape[1] == (2 if model.label_propagation_ else 0)
     weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
     for part, weight, (_, classifier, _) in zip(parts, weights, fit.ensemble, strict=True):
-        scores = classifier.scores(part).detach().double().numpy()
+        scores = classifier.scores(part)
         if model.label_propagation_:
             scores = scores + weight * rest / np.mean(weights)
         outputs.append(torch.softmax(torch.from_numpy(scores), dim=1).numpy())
@@ -88,11 +88,10 @@ def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> Non
 
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:
     model = fitted("several")
-    width = len(model.fitted_.ensemble[0][1].bias)
+    width = len(model.fitted_.ensemble[0][1].offset)
     for place, (_, classifier, _) in enumerate(model.fitted_.ensemble):
         part = model.embedding_[:, place * width : (place + 1) * width].astype(np.float64)
-        unscaled = torch.from_numpy((part / model.fitted_.vector_scales[place]).astype(np.float32))
-        scores = classifier.scores(unscaled).detach().double().numpy()
+        scores = classifier.scores(part / model.fitted_.vector_scales[place])
         variances = [np.square(values - values.mean(0)).sum(1).mean() for values in (part, scores)]
         np.testing.assert_allclose(*variances, rtol=1e-4)
 

@@ -10,7 +10,7 @@ import sklearn.exceptions
 import cge
 from cge.cli.command import flag_of, in_shell, shell_message, use_flags
 from cge.errors import CgeWarning, FileFormatError, InputError, Message, MissingDataError, Param, UnknownNodeError
-from cge.estimators.classifier import NotFittedError
+from cge.estimators.estimator import NotFittedError
 
 
 def test_fields_and_sentence() -> None:

@@ -91,18 +91,15 @@ def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Arr
     name, classifier, weighting = fitted.ensemble[classifier_index]
     train = fitted.train
     label_scores = np.zeros(len(model.classes_))
-    with torch.no_grad():
-        inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].row_norm))
-        vector = weighting.propagation(fitted.data)(inputs)[[node]] + classifier.offset()
-        if fitted.label_propagation:
-            propagated = weighting.propagate_labels(fitted.data, train.nodes, train.matrix, fitted.target)
-            label_scores = float(classifier.label_weight) * propagated[node]
-        if name in ("sparse", "sparse-light"):
-            constant = classifier.offset()
-        else:
-            active = (vector[0] > 0).float()
-            constant = classifier.score.weight @ (active * classifier.offset()) + classifier.score.bias
-        return classifier.scores(vector)[0].numpy() + label_scores, constant.numpy(), label_scores
+    inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].row_norm))
+    vector = weighting.propagation(fitted.data)(inputs)[[node]] + classifier.offset
+    if fitted.label_propagation:
+        propagated = weighting.propagate_labels(fitted.data, train.nodes, train.matrix, fitted.target)
+        label_scores = float(classifier.label_weight) * propagated[node]
+    constant = classifier.offset
+    if name not in ("sparse", "sparse-light"):
+        constant = classifier.output_weight @ ((vector[0] > 0) * classifier.offset) + classifier.output_bias
+    return classifier.scores(vector)[0] + label_scores, constant, label_scores
 
 
 @pytest.mark.parametrize(
@@ -364,9 +361,8 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         assert model.explainer(index).predict_alone(nodes).tolist() == own
     # A classifier that differs from the ensemble is reported.
     fitted: Any = model.fitted_
-    with torch.no_grad():
-        fitted.ensemble[1][1].score.bias += torch.tensor([-9.0, 9.0])
-        fitted.ensemble[0][1].score.bias += torch.tensor([99.0, -99.0])
+    fitted.ensemble[1][1].output_bias[:] += [-9.0, 9.0]
+    fitted.ensemble[0][1].output_bias[:] += [99.0, -99.0]
     model._explainers.clear()
     different = model.explain(3, classifier=1)
     assert (different.predicted, different.classifier_prediction) == (0, 1)

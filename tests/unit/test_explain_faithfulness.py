@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
+from scipy.special import softmax
 from sklearn.base import clone
 
 import cge
@@ -63,9 +63,7 @@ def probability(model: cge.CGE, vector: Array, column: int) -> float:
     """Return the calibrated probability of a class for a vector."""
     fitted: Any = model.fitted_
     classifier = fitted.ensemble[0].classifier
-    with torch.no_grad():
-        scores = classifier.scores(torch.tensor(vector[None], dtype=torch.float32))
-    return float(torch.softmax(scores / fitted.temperature, 1)[0, column])
+    return float(softmax(classifier.scores(vector[None]) / fitted.temperature, axis=1)[0, column])
 
 
 def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:

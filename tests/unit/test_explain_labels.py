@@ -103,7 +103,7 @@ def test_features_and_endpoints_have_their_part_of_the_input_contributions(model
     column, (name, classifier, _) = explanation.target_index, model.fitted_.ensemble[0]  # type: ignore[attr-defined]
     assert name == "mlp"
     rows = model.fitted_.data.inputs("l2").rows.toarray().astype(np.float64)  # type: ignore[attr-defined]
-    weight = classifier.weight.detach().double().numpy()
+    weight = classifier.projection.astype(np.float64)
     gradient = explainer._linearize(np.array([4])).gradients[0, column]
     propagation = explainer.paths.by_hop(np.array([4]), np.eye(2 * GROUP_SIZE)).sum(0)[0]  # (n,)
     expected = (propagation @ rows) * (weight @ gradient)

@@ -17,9 +17,10 @@ import cge
 from cge.errors import InputError
 from cge.estimators import graph_networks as estimators
 from cge.estimators.graph_networks import APPNP, GCN
+from cge.models.autograd import NodeFeatures
 from cge.models.classifiers import Appnp, Gcn, TwoLayerNetwork
 from cge.models.propagation import TransitionMatrix
-from cge.models.sparse_products import NodeFeatures, SparseFeatures
+from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import NetworkSettings, _dropout, train_network
 from cge.training.encoder_data import EncoderData

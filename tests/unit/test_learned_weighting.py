@@ -16,7 +16,8 @@ from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.sparse_products import SparseFeatures
 from cge.targets import Task
-from cge.training.learned_weighting import OuterProblem, OuterResult, OuterSettings
+from cge.training.encoder_settings import OuterSettings
+from cge.training.learned_weighting import OuterProblem, OuterResult
 from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
 
 NO_DROPOUT = replace(QUICK_OUTER, drop_feature=0.0, dropout=0.0)
@@ -57,10 +58,9 @@ def test_edge_weights_can_be_learned_without_hops_and_normalization() -> None:
     task = planted_task(typed=True, signal=0.5)
     weighted, scale = edge_propagation(task)
     edges = EdgePropagation(weighted.transitions, weighted.edge_inputs, weighted.weighting, train_hops=False)
-    before = [parameter.detach().clone() for parameter in weighted.weighting.parameters()]
+    before = [parameter.detach().clone() for parameter in weighted.parameters()]
     assert OuterProblem(task, inputs_of(task), edges, QUICK_OUTER).run().beats_chance
-    after = weighted.weighting.parameters()
-    changed = [not torch.equal(parameter, start) for parameter, start in zip(after, before, strict=True)]
+    changed = [not torch.equal(*pair) for pair in zip(weighted.parameters(), before, strict=True)]
     assert changed == [True, True, False, False]
     assert float(weighted.weighting.coefficients.detach()[scale.names.index("type across")]) < -0.5
 

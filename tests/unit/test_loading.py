@@ -51,8 +51,8 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'labels_seen' must be an object, found 7"),
         (
             "edges",
-            lambda _, arrays: arrays["ensemble.0.bias"].fill(np.nan),
-            "the parameters ensemble.0.bias are not finite",
+            lambda _, arrays: arrays["ensemble.0.offset"].fill(np.nan),
+            "the parameters ensemble.0.offset are not finite",
         ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
         ("edges", lambda _, arrays: arrays["scale.spread"].fill(0), "the scale of edge inputs must be positive"),

@@ -105,12 +105,12 @@ def test_scores_are_linear_in_propagated_inputs(name: str) -> None:
     inputs = data.inputs("l2").rows.toarray().astype(np.float64)
     rows = sum(np.linalg.matrix_power(matrix, hop) @ inputs for hop in range(5)) / 5
     lengths = np.linalg.norm(rows, axis=1)
-    nodes = torch.arange(40)
+    nodes = np.arange(40)
     actual = propagated_lengths(trained.weighting.propagation(data), data.inputs("l2"), nodes)
     np.testing.assert_allclose(actual, lengths, rtol=1e-5)
     if name == "logistic-unit":
         rows /= lengths[:, None]
-    scores = rows @ trained.classifier.weight.detach().double().numpy() + trained.classifier.bias.detach().numpy()
+    scores = rows @ trained.classifier.projection + trained.classifier.output_bias
     expected = torch.softmax(torch.from_numpy(scores) / model.fitted_.temperature, 1)
     np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-5)
 
@@ -121,13 +121,12 @@ def test_explanations_add_up(name: str) -> None:
     (trained,) = model.fitted_.ensemble
     for node in (3, 25):
         explanation = model.explain(node)
-        with torch.no_grad():
-            known = model.fitted_.inputs(None, np.array([node]))
-            scores = known.class_scores([trained])[0][0].double().numpy()
+        known = model.fitted_.inputs(None, np.array([node]))
+        scores = known.class_scores([trained])[0][0]
         np.testing.assert_allclose(explanation.scores, scores, atol=1e-5)
         parts = explanation.constant + explanation.by_hop.sum(0) + explanation.label_propagation
         np.testing.assert_allclose(parts, scores, atol=1e-5)
-        np.testing.assert_allclose(explanation.constant, trained.classifier.bias.detach(), atol=1e-5)
+        np.testing.assert_allclose(explanation.constant, trained.classifier.output_bias, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
+from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from tests.fixtures import directional_derivative
 
 DIM = 5

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 import cge
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
-from cge.models import FeatureEncoder, InductiveHead, make_network
+from cge.models.paper_networks import FeatureEncoder, InductiveHead
 from cge.models.sparse_products import SparseFeatures
+from cge.models.weightings import make_network
 from cge.sampling import subpaths
 from cge.targets import Task
 from cge.training.pair_objectives import NegativeSampling
@@ -23,7 +24,8 @@ from cge.training.paper_inner import InnerProblem, WalkBatch, make_target_rows
 from cge.training.paper_outer import PathSample, unrolled_hypergradient
 from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import Trainer, train
-from cge.training.torch_state import TrainerState, one_thread
+from cge.training.stored_state import TrainerState
+from cge.training.torch_state import one_thread
 from cge.training.walk_partitions import partition_nodes
 from tests.fixtures import ConstantWeighting, groups_with_sparse_features, make_task, two_groups
 

@@ -8,15 +8,9 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge.models.autograd import propagate
 from cge.models.edge_features import common_neighbors, cosines
-from cge.models.propagation import (
-    UNREACHED,
-    FixedPropagation,
-    TransitionMatrix,
-    normalized_weights,
-    propagate,
-    propagate_rows,
-)
+from cge.models.propagation import UNREACHED, FixedPropagation, TransitionMatrix, normalized_weights, propagate_rows
 from tests.fixtures import neighborhood_cosines
 
 HOPS = [0.3, -0.7, 1.1, 0.5]

@@ -58,9 +58,9 @@ def test_weights_by_relation_follow_the_formula(directed: bool, b: float) -> Non
         if name != "self":
             coefficients[scale.names.index("relation " + " ".join(name))] = np.log(weight)
     weighting = EdgeWeighting(coefficients.tolist(), np.log(2.0), b, [1.0] * 3, by_relation=True)
-    weights = weighting.normalized_weights(transitions, inputs).detach().numpy()
+    weights = weighting.normalized_weights(transitions, inputs)
     assert weights == pytest.approx(expected_weights(graph, transitions, rho, b), rel=1e-5)
-    sums = np.bincount(transitions.rows, weighting.edge_strengths(inputs).detach().numpy())
+    sums = np.bincount(transitions.rows, weighting.edge_strengths(inputs))
     assert sums == pytest.approx(np.ones(len(graph)), rel=1e-5)
 
 
@@ -71,12 +71,12 @@ def test_closed_forms_need_no_edge_inputs() -> None:
         fresh = EncoderData(random_graph())
         basic = fresh.edge_inputs_of(module)
         assert not basic.values.shape[1]
-        basic_weights = module.normalized_weights(fresh.transitions, basic).detach()
-        assert torch.equal(basic_weights, module.normalized_weights(data.transitions, data.edge_inputs).detach())
+        basic_weights = module.normalized_weights(fresh.transitions, basic)
+        assert np.array_equal(basic_weights, module.normalized_weights(data.transitions, data.edge_inputs))
         expected = expected_weights(data.graph, data.transitions, {}, b)
         mean = float(data.graph.weights.mean())  # type: ignore[union-attr]
         assert mean != 1  # self-loops are a relation of their own, so that their weight does not matter
-        assert basic_weights.numpy() == pytest.approx(expected, rel=1e-5)
+        assert basic_weights == pytest.approx(expected, rel=1e-5)
 
 
 def test_gradients_of_relation_weights() -> None:
@@ -85,9 +85,13 @@ def test_gradients_of_relation_weights() -> None:
     inputs, scale = make_edge_inputs(graph, transitions)
     probe = torch.from_numpy(np.random.default_rng(0).normal(size=len(transitions)).astype(np.float32))
     weighting = EdgeWeighting([0.1] * len(scale.names), 0.2, 0.5, [1.0] * 3, by_relation=True)
+    expected, inputs = weighting.normalized_weights(transitions, inputs), inputs.tensors()
+    weighting = weighting.trainable()
+    np.testing.assert_allclose(weighting.normalized_weights(transitions, inputs).detach(), expected, rtol=2e-6)
 
     def value() -> torch.Tensor:
-        return (weighting.normalized_weights(transitions, inputs) * probe).sum()
+        total: torch.Tensor = (weighting.normalized_weights(transitions, inputs) * probe).sum()
+        return total
 
     value().backward()  # type: ignore[no-untyped-call]
     gradient = weighting.coefficients.grad

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import cge
 from cge.models.weightings import closed_form
@@ -86,15 +85,12 @@ def test_probabilities_are_the_mean_over_the_weightings() -> None:
     data, outputs = model.fitted_.data, []
     for name, classifier, weighting in ensemble:
         form = closed_form(weighting.name, data.edge_scale.names, 4)
-        matrix = data.transitions.matrix(
-            form.normalized_weights(data.transitions, data.edge_inputs).detach().numpy()
-        ).toarray()
+        matrix = data.transitions.matrix(form.normalized_weights(data.transitions, data.edge_inputs)).toarray()
         powers = [np.linalg.matrix_power(matrix.astype(np.float64), hop) for hop in range(5)]
-        summed = np.tensordot(form.normalized_hop_weights().detach().double().numpy(), np.stack(powers), axes=1)
+        summed = np.tensordot(form.normalized_hop_weights().astype(np.float64), np.stack(powers), axes=1)
         assert name == "mlp"
-        with torch.no_grad():
-            vectors = torch.from_numpy(summed @ (data.inputs("l2") @ classifier.weight).double().numpy()).float()
-            outputs.append(torch.softmax(classifier.scores(vectors + classifier.offset()), 1).double().numpy())
+        vectors = summed @ (data.inputs("l2") @ classifier.projection)
+        outputs.append(model.fitted_.target.outputs(classifier.scores(vectors + classifier.offset)))
     expected = cge.metrics.scale_probabilities(np.mean(outputs, axis=0), model.fitted_.temperature)
     np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-5)
 
@@ -103,10 +99,9 @@ def test_every_classifier_is_explained_with_its_weighting() -> None:
     model = fitted()
     for place, (name, classifier, weighting) in enumerate(model.fitted_.ensemble):
         explanation = model.explain(3, classifier=place)
-        with torch.no_grad():
-            inputs = classifier.project(model.fitted_.data.inputs("l2"))
-            vectors = weighting.propagation(model.fitted_.data)(inputs) + classifier.offset()
-            scores = classifier.scores(vectors[[3]])[0].numpy()
+        inputs = classifier.project(model.fitted_.data.inputs("l2"))
+        vectors = weighting.propagation(model.fitted_.data)(inputs) + classifier.offset
+        scores = classifier.scores(vectors[[3]])[0]
         np.testing.assert_allclose(explanation.scores - explanation.scores.mean(), scores - scores.mean(), atol=1e-5)
         assert explanation.classifier.name == name
 

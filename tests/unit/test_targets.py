@@ -65,11 +65,11 @@ def test_the_constant_loss_is_the_least_loss_of_a_constant() -> None:
 
 
 def test_outputs_are_probabilities_or_values() -> None:
-    tensors = torch.from_numpy(SCORES)
-    assert np.allclose(SINGLE.outputs(tensors), softmax(SCORES, axis=1))
-    assert np.allclose(MULTI.outputs(tensors), expit(SCORES))
-    values = NUMBERS.outputs(tensors[:, :1]).numpy()[:, 0]
-    assert np.allclose((values - VALUES.mean()) / VALUES.std(), SCORES[:, 0])
+    for scores in (torch.from_numpy(SCORES), SCORES, 400 * SCORES):  # tensors in training, arrays in prediction
+        np.testing.assert_allclose(SINGLE.outputs(scores), softmax(np.asarray(scores), axis=1), rtol=1e-13)
+        np.testing.assert_allclose(MULTI.outputs(scores), expit(np.asarray(scores)), rtol=1e-13)
+        values = np.asarray(NUMBERS.outputs(scores[:, :1]))[:, 0]
+        np.testing.assert_allclose((values - VALUES.mean()) / VALUES.std(), scores[:, 0])
 
 
 def test_scores_of_predicted_classes_by_hand() -> None:

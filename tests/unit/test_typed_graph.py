@@ -154,7 +154,7 @@ def test_edge_features_are_standardized_and_missing_ones_are_average() -> None:
     raw = graph.edge_features[transitions.graph_entry[in_graph], 0].astype(float)  # type: ignore[index]
     known = np.array([1.0, 3.0, 5.0, 7.0] * 2)
     expected = np.nan_to_num((raw - known.mean()) / known.std())
-    assert inputs.values[in_graph, place].numpy() == pytest.approx(expected, abs=1e-6)
+    assert inputs.values[in_graph, place] == pytest.approx(expected, abs=1e-6)
     assert not inputs.values[~in_graph, place].any()
 
 

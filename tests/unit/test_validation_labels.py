@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from cge.estimators.stored_selection import selection_arrays
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.learned_weighting import OuterProblem
 from cge.training.torch_state import module_arrays
@@ -47,7 +48,7 @@ def trained_parameters(
         patch.setattr(ClassifierTrainer, "run_epoch", recorded)
         model = quick_cge(weighting, max_epochs=12, patience=100, **settings)
         model.fit(groups_with_sparse_features(), y, labels_at(VALIDATION_NODES, validation))
-    return [*parameters, module_arrays(model.fitted_.selection.weighting.module, "weighting")]
+    return [*parameters, selection_arrays(model.fitted_.selection)]
 
 
 def same(first: list[dict[str, np.ndarray]], second: list[dict[str, np.ndarray]]) -> bool:
@@ -88,7 +89,7 @@ def test_learned_weightings_do_not_depend_on_labels_outside_the_training_folds(t
         features = torch.tensor(np.array(task.graph.features))
         with_labels = replace(task, labels=labels, validation=torch.from_numpy(others))
         assert OuterProblem(with_labels, features, weighted, QUICK_OUTER).run().beats_chance
-        learned.append(b"".join(array.tobytes() for array in module_arrays(weighted.weighting, "").values()))
+        learned.append(b"".join(parameter.detach().numpy().tobytes() for parameter in weighted.parameters()))
     assert learned[0] == learned[1] != learned[2]
 
 

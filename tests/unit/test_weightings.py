@@ -34,14 +34,14 @@ def test_closed_forms_are_the_random_walk_the_convolution_and_similar_edges() ->
 
     def matrix(name: str) -> np.ndarray:
         weighting = closed_form(name, scale.names, 3)
-        np.testing.assert_allclose(weighting.normalized_hop_weights().detach(), 0.25)
+        np.testing.assert_allclose(weighting.normalized_hop_weights(), 0.25)
         values = EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy()
         return np.asarray(transitions.matrix(values).toarray())
 
     z = adjacency.sum(1)
     np.testing.assert_allclose(matrix("uniform"), adjacency / z[:, None], rtol=1e-5)
     np.testing.assert_allclose(matrix("degree"), adjacency / np.sqrt(np.outer(z, z)), rtol=1e-5)
-    cosine = edge_inputs.values.double().numpy()[:, scale.names.index("cosine")]
+    cosine = edge_inputs.values.astype(np.float64)[:, scale.names.index("cosine")]
     raw = np.zeros((6, 6))
     raw[transitions.rows, transitions.indices] = np.exp(np.where(transitions.rows == transitions.indices, 1.0, cosine))
     raw *= adjacency

@@ -143,7 +143,9 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     if names:
         text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
         text += ", with label propagation" if summary["label_propagation"] else ""
-        others = dict.fromkeys(weighting for weighting, _ in model.ensemble_ if weighting != model.weighting_)
+        others = dict.fromkeys(
+            weighting for weighting, _ in getattr(model, "ensemble_", ()) if weighting != model.weighting_
+        )
         text += f", averaged with the weightings {', '.join(others)}" if others else ""
         rows.append(("classifier", text + (", with prior correction" if summary["prior_correction"] else "")))
     folder = json.dumps(summary["folder"], ensure_ascii=False)

@@ -210,11 +210,11 @@ class UpdateFiles:
 
     def read(self, model: Any) -> tuple[GraphUpdate | None, list[str]]:
         """Return the update of a model's graph, None where no file is given, and notes about how it was read."""
+        if not any(self.paths):
+            return None, []
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_update
 
-        if not any(self.paths):
-            return None, []
         text = text_options(self.header, self.delimiter, self.comment)
         options = EdgeOptions(**self._columns(), weighted=self.weighted, text=text)
         how: dict[str, Any] = {"options": options, "self_loops": self.self_loops, "feature_nodes": self.feature_nodes}

@@ -58,9 +58,10 @@ def predict(
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
     from cge.estimators.predictions import predict_nodes
-    from cge.store.exports import TABLES, write_predictions
 
     if out is not None:
+        from cge.store.exports import TABLES, write_predictions
+
         output_file(out, TABLES, inputs=update.paths)
     given_ids = None if nodes is None else _split_ids(nodes)
     model = load_model(folder, n_jobs)
@@ -174,6 +175,8 @@ def _print(predictions: Predictions, out: str | None) -> None:
 
 
 def _text(predicted: Any) -> str:
+    if not isinstance(predicted, list):
+        return str(predicted)
     from cge.store.export_formats import SEPARATOR
 
-    return SEPARATOR.join(map(str, predicted)) or "none" if isinstance(predicted, list) else str(predicted)
+    return SEPARATOR.join(map(str, predicted)) or "none"

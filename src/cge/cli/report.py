@@ -24,7 +24,8 @@ Compare = Annotated[
     bool | None,
     flag_option(
         "--compare/--no-compare",
-        "Also train a model with uniform weights, and baselines \\[default: on graphs of up to 20,000 nodes].",
+        "Compare with baselines and with uniform weights, which takes as long as a fit \\[default: with baselines, on "
+        "graphs of up to 20,000 nodes].",
     ),
 ]
 Projection = Annotated[
@@ -69,7 +70,7 @@ def report(
     if labels is not None and scored is None:
         raise no_test_labels(labels)
     if scored is not None and (len(model.graph_) <= _MAX_NODES if compare is None else compare):
-        rows = compare_methods(model, scored, _print_method if visible else None)
+        rows = compare_methods(model, scored, _print_method if visible else None, uniform=bool(compare))
     elif compare:
         raise InputError(f"{folder} has no validation labels to compare on", hint="give test labels with --labels")
     size = write_page(model, out, name=title, test_labels=test_labels, method_scores=rows, projection=projection)

@@ -9,28 +9,26 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
-from sklearn.base import BaseEstimator
-from sklearn.linear_model import LogisticRegression
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Node2Vec, NodeVectors, stored_vectors
+from cge.estimators.estimator import Estimator
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.edge_features import shared_neighbors
-from cge.models.sparse_products import sparse_product, unit_rows
+from cge.models.sparse_products import SparseFeatures, sparse_product, unit_rows
 from cge.randomness import generator
 from cge.training.encoder_data import EncoderData
-from cge.training.torch_state import one_thread
-from cge.training.walk_embedding import leading_eigenvectors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of LogisticRegression, the inverse of regularization
 _DEFAULT_STRENGTH = 10.0  # without validation labels
@@ -178,8 +176,13 @@ class PropagatedFeatures(NodeVectors):
         if graph.features is None:
             problem = "propagated features need features, and the graph has none"
             raise InputError(problem, hint=Message.of("pass {features}"))
+        import torch
+
+        from cge.training.torch_state import one_thread
+        from cge.training.walk_embedding import leading_eigenvectors
+
         inputs = EncoderData(graph, n_jobs=self.n_jobs).inputs("l2")
-        x = sp.csr_array(inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows, dtype=np.float64)
+        x = sp.csr_array(inputs.rows if isinstance(inputs, SparseFeatures) else inputs, dtype=np.float64)
         adjacency, dim = _normalized_adjacency(graph, self_loops=True), self._width(graph)
         to_ends, to_starts = (
             partial(self._mean_over_hops, matrix) for matrix in (adjacency, sp.csr_array(adjacency.T))
@@ -205,7 +208,7 @@ class PropagatedFeatures(NodeVectors):
         return np.asarray(total / (self.hops + 1))
 
 
-class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
+class CommonNeighbors(Estimator):
     """Scores pairs of nodes by their common neighbors; directions and weights of edges are ignored.
 
     Attributes
@@ -264,6 +267,8 @@ def classify_vectors(vectors: Array, task: TaskLabels) -> tuple[Array, float]:
 
 def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
     """Return the probabilities of logistic regression, and the strength that is best on the validation labels."""
+    from sklearn.linear_model import LogisticRegression
+
     labels, candidates = task.codes[task.train], {}
     if sp.issparse(x):  # features that no training node has get the weight zero
         x = x[:, np.unique(x[task.train].indices)]

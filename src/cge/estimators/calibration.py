@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.estimators.classifier_inputs import classifier_inputs
@@ -17,10 +15,9 @@ from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
 from cge.metrics import class_prior_ratio, log_losses
 from cge.targets import Target
-from cge.training.candidate_evaluation import mean_and_error
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.encoder_data import EncoderData
-from cge.training.model_search import Selection, TrainedClassifier
+from cge.training.selection import Selection, TrainedClassifier, mean_and_error
 
 _MARGINS = 3.0, 2.0  # standard errors by which the prior correction must lower the log loss, and beat the majority
 _N_FOLDS = 5  # of the validation labels
@@ -39,11 +36,9 @@ class Calibration:
     by_evidence: dict[str, float] = field(default_factory=dict)
 
 
-def mean_outputs(scores: Sequence[Tensor], target: Target, shift: Array | None = None) -> Array:
-    """Return the mean outputs of the (shifted) scores of an ensemble, `(k, c)`: probabilities, or values."""
-    shifted = scores if shift is None else [part + torch.from_numpy(shift) for part in scores]
-    outputs: Array = torch.stack([target.outputs(part) for part in shifted]).double().mean(0).numpy()
-    return outputs
+def mean_outputs(scores: Sequence[Array], target: Target, shift: Array | float = 0.0) -> Array:
+    """Return the mean outputs of the (shifted) scores of an ensemble, `(k, c)` float64: probabilities, or values."""
+    return np.asarray(np.mean([target.outputs(part.astype(np.float64) + shift) for part in scores], axis=0))
 
 
 def uncalibrated_probabilities(
@@ -60,10 +55,10 @@ def uncalibrated_probabilities(
 
 
 def calibrate(
-    scores: Sequence[Tensor],
+    scores: Sequence[Array],
     labels: Array,
     target: Target,
-    train: tuple[Sequence[Tensor], Array] | None,
+    train: tuple[Sequence[Array], Array] | None,
     *,
     always: bool = False,
 ) -> tuple[Array, float, Array | None]:
@@ -89,7 +84,7 @@ def calibrate(
 
 
 def _fit_shift(
-    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array
+    scores: Sequence[Array], labels: Array, target: Target, train_counts: Array
 ) -> tuple[Array, float, float]:
     """Return the log ratio of class frequencies `(c,)`, and the temperatures before and after the shift."""
     log_ratio = class_prior_ratio(np.bincount(labels, minlength=len(train_counts)), train_counts)
@@ -99,7 +94,7 @@ def _fit_shift(
 
 
 def _cross_fitted(
-    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array
+    scores: Sequence[Array], labels: Array, target: Target, train_counts: Array
 ) -> tuple[Array, Array, Array]:
     """Return probabilities with and without the shift, `(k, c)`, and the most frequent class, `(k,)`.
 
@@ -109,7 +104,7 @@ def _cross_fitted(
     most_frequent, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
     for fold in range(_N_FOLDS):
         held, others = fold_of == fold, fold_of != fold
-        held_out_scores, other_scores = ([part[torch.from_numpy(mask)] for part in scores] for mask in (held, others))
+        held_out_scores, other_scores = ([part[mask] for part in scores] for mask in (held, others))
         log_ratio, plain_temperature, temperature = _fit_shift(other_scores, labels[others], target, train_counts)
         plain[held] = target.scale(mean_outputs(held_out_scores, target), plain_temperature)
         corrected[held] = target.scale(
@@ -120,10 +115,10 @@ def _cross_fitted(
 
 
 def _training_gain(
-    scores: Sequence[Tensor], labels: Array, target: Target, shift: Array, log_ratio: Array
+    scores: Sequence[Array], labels: Array, target: Target, shift: Array, log_ratio: Array
 ) -> tuple[float, float]:
     """Return the gain in training accuracy, weighted to the validation frequencies, and its standard error."""
-    before, after = (mean_outputs(scores, target, each).argmax(1) == labels for each in (None, shift))
+    before, after = (mean_outputs(scores, target, each).argmax(1) == labels for each in (0.0, shift))
     return mean_and_error(np.exp(log_ratio)[labels] * (after.astype(np.float64) - before))
 
 

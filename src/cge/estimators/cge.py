@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.calibration import MIN_PRIOR_LABELS
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
-from cge.estimators.encoder_fit import fit_encoder
 from cge.estimators.encoder_model import EncoderModel, restore_encoder
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
-from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, weighting_descriptions
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
+
+if TYPE_CHECKING:
+    from cge.models.path_networks import PathWeighting
 
 _INPUTS = {
     "auto": "features where the graph has them, with learned inputs for node types without any; else 'walks' in a "
@@ -168,6 +169,8 @@ class CGE(PathEstimator):
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
+        from cge.estimators.encoder_fit import fit_encoder
+
         return fit_encoder(self, graph, labels, checkpoints, callback)
 
     def _set_model(self, model: Any) -> None:

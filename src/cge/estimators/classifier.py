@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sklearn.exceptions
-from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.data.splits import folds as stratified_folds
-from cge.errors import MAKE_GRAPH, CgeError, InputError, Message, Param, qualified_type
+from cge.errors import MAKE_GRAPH, InputError, Message, Param, qualified_type
+from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
@@ -28,14 +27,10 @@ _CROSS_FIT_FOLDS = 3
 _MIN_CROSS_FIT = 5  # held-out labels in all folds
 
 
-class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
-    """`fit` was not called. The error is not in `cge.errors`, since scikit-learn is slow to import."""
-
-
 def check_fitted(estimator: Any) -> None:
     """Refuse to use an estimator before `fit`."""
     if not hasattr(estimator, "graph_"):
-        raise NotFittedError(f"this {type(estimator).__name__} has not been trained yet; call fit first")
+        raise not_fitted(f"this {type(estimator).__name__} has not been trained yet; call fit first")
 
 
 def check_graph(graph: Any) -> None:
@@ -143,7 +138,7 @@ def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Arra
     return stratified_folds(nodes, codes, min(count, len(nodes)), seed)
 
 
-class NodeClassifier(BaseEstimator):  # type: ignore[misc]
+class NodeClassifier(Estimator):
     """A classifier of the nodes of one graph. A subclass implements `_train`, which returns probabilities.
 
     Attributes

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
-from cge.models.propagation import Propagation, propagate_rows, propagated_lengths
+from cge.models.propagation import FixedPropagation, propagate_rows, propagated_lengths
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
-from cge.training.model_search import Selection, TrainedClassifier
+from cge.training.selection import Selection, TrainedClassifier
 
 Classifiers = Sequence[TrainedClassifier]
 
@@ -24,46 +23,47 @@ Classifiers = Sequence[TrainedClassifier]
 class ClassifierInputs:
     """What an ensemble of classifiers knows of some nodes.
 
-    `projected` has a tensor `(k, d)` for each classifier: the propagated inputs after its projection. `label_scores
-    (k, c)` are the propagated training labels, None where they are not used. `informed (k,)` is False for nodes from
-    which no path leads to an input or to a training label.
+    `projected` has an array `(k, d)` for each classifier: the propagated inputs after its projection. `label_scores
+    (k, c)` are the propagated training labels, None where they are not used. `reach_inputs` returns from which nodes a
+    path leads to an input, `(k,)`.
     """
 
-    projected: tuple[Tensor, ...]
-    label_scores: Tensor | None
-    informed: npt.NDArray[np.bool_]
+    projected: tuple[Array, ...]
+    label_scores: Array | None
+    reach_inputs: Callable[[], npt.NDArray[np.bool_]]
 
-    def class_scores(self, classifiers: Classifiers) -> list[Tensor]:
+    @cached_property
+    def informed(self) -> npt.NDArray[np.bool_]:
+        """False for nodes from which no path leads to an input or to a training label, `(k,)`."""
+        reached = self.reach_inputs()
+        return reached if self.label_scores is None else reached | self.label_scores.any(axis=1)
+
+    def class_scores(self, classifiers: Classifiers) -> list[Array]:
         """Return the class scores of each classifier, `(k, c)`."""
-        with torch.no_grad():
-            scores = [each.classifier.scores(part) for each, part in zip(classifiers, self.projected, strict=True)]
-            if self.label_scores is None:
-                return scores
-            weights = [each.classifier.label_weight for each in classifiers]
-            return [part + weight * self.label_scores for part, weight in zip(scores, weights, strict=True)]
+        scores = [each.classifier.scores(part) for each, part in zip(classifiers, self.projected, strict=True)]
+        if self.label_scores is None:
+            return scores
+        weights = [each.classifier.label_weight for each in classifiers]
+        return [part + weight * self.label_scores for part, weight in zip(scores, weights, strict=True)]
 
     def scales(self, classifiers: Classifiers) -> list[float]:
         """Return the factor of each part of `vectors`: it varies between nodes as much as its class scores do."""
-        with torch.no_grad():
-            spreads = [
-                (_spread(each.classifier.scores(part)), _spread(part))
-                for each, part in zip(classifiers, self.projected, strict=True)
-            ]
+        pairs = zip(classifiers, self.projected, strict=True)
+        spreads = [(_spread(each.classifier.scores(part)), _spread(part)) for each, part in pairs]
         return [scores / part if part > 0 else 1.0 for scores, part in spreads]
 
     def vectors(self, scales: Sequence[float], classifiers: Classifiers) -> Array:
         """Return the vectors, `(k, d)`: the scaled parts, and the propagated labels times their (mean) weight."""
         parts = [scale * part for scale, part in zip(scales, self.projected, strict=True)]
         if self.label_scores is not None:
-            weights = [float(each.classifier.label_weight.detach()) for each in classifiers]
+            weights = [float(each.classifier.label_weight) for each in classifiers]
             parts.append(float(np.mean(weights)) * self.label_scores)
-        vectors: Array = torch.cat(parts, dim=1).numpy()
-        return vectors
+        return np.concatenate(parts, axis=1)
 
 
-def _spread(rows: Tensor) -> float:
+def _spread(rows: Array) -> float:
     """Return the root mean square distance of rows from their mean."""
-    return float((rows - rows.mean(0)).double().square().sum(1).mean().sqrt())
+    return float(np.sqrt(np.square(rows - rows.mean(axis=0), dtype=np.float64).sum(axis=1).mean()))
 
 
 def classifier_inputs(
@@ -75,30 +75,26 @@ def classifier_inputs(
     rows: Array,
 ) -> ClassifierInputs:
     """Return what classifiers know of some nodes; `labels` are the nodes whose labels are propagated, and a matrix."""
-    nodes, label_scores = torch.from_numpy(rows), None
-    weightings = {each.weighting.name: each.weighting for each in classifiers}
+    weightings, label_scores = {each.weighting.name: each.weighting for each in classifiers}, None
     propagations = {name: weighting.propagation(data) for name, weighting in weightings.items()}
-    informed = np.logical_or.reduce([_reach_inputs(data, each, nodes) for each in propagations.values()])
     if selection.label_propagation and labels is not None:
-        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
-        informed |= label_scores.any(dim=1).numpy()
-    projected = tuple(_projected(data, each, propagations[each.weighting.name], nodes) for each in classifiers)
-    return ClassifierInputs(projected, label_scores, informed)
+        label_scores = selection.weighting.propagate_labels(data, *labels, target, rows)[rows]
+    projected = tuple(_projected(data, each, propagations[each.weighting.name], rows) for each in classifiers)
+    return ClassifierInputs(projected, label_scores, partial(_reach_inputs, data, [*propagations.values()], rows))
 
 
-@torch.no_grad()
-def _projected(data: EncoderData, trained: TrainedClassifier, propagation: Propagation, nodes: Tensor) -> Tensor:
+def _projected(data: EncoderData, trained: TrainedClassifier, propagation: FixedPropagation, rows: Array) -> Array:
     """Return the propagated inputs of some nodes after the projection of a classifier, `(k, d)`."""
     inputs = data.inputs(CLASSIFIERS[trained.name].row_norm)
-    propagated = propagate_rows(propagation, trained.classifier.project(inputs), nodes)
+    propagated = propagate_rows(propagation, trained.classifier.project(inputs), rows)
     if CLASSIFIERS[trained.name].unit_rows:
-        propagated = propagated / propagated_lengths(propagation, inputs, nodes)[:, None]
-    return propagated + trained.classifier.offset()
+        propagated = propagated / propagated_lengths(propagation, inputs, rows)[:, None]
+    return np.asarray(propagated + trained.classifier.offset)
 
 
-def _reach_inputs(data: EncoderData, propagation: Propagation, nodes: Tensor) -> npt.NDArray[np.bool_]:
+def _reach_inputs(data: EncoderData, propagations: Sequence[FixedPropagation], nodes: Array) -> npt.NDArray[np.bool_]:
     """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
-    has_inputs = torch.from_numpy(data.has_inputs.astype(np.float32))[:, None]
-    with torch.no_grad():
-        reached = np.asarray(propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0)
-    return reached if data.uses_features else reached & (data.graph.degrees[nodes.numpy()] > 0)
+    has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
+    for propagation in propagations:
+        reached |= propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0
+    return reached if data.uses_features else reached & (data.graph.degrees[nodes] > 0)

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.classifier import NotFittedError, check_graph
+from cge.estimators.classifier import check_graph
+from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, check_settings, documented, param
 from cge.graph import Graph
 from cge.sampling import Walker
-from cge.training.walk_embedding import embed_walks
 
 
-class NodeVectors(BaseEstimator):  # type: ignore[misc]
+class NodeVectors(Estimator):
     """An estimator of vectors without labels; a subclass has the settings, and computes the vectors.
 
     Attributes
@@ -68,7 +67,7 @@ class NodeVectors(BaseEstimator):  # type: ignore[misc]
     def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the vectors of nodes, `(k, dim)`; None means all, in the order of `node_ids_`."""
         if not hasattr(self, "embedding_"):
-            raise NotFittedError(f"this {type(self).__name__} has no vectors yet; call fit first")
+            raise not_fitted(f"this {type(self).__name__} has no vectors yet; call fit first")
         return self.embedding_ if nodes is None else self.embedding_[self.graph_.indices_of(nodes)]
 
     def save(self, folder: str | Path) -> None:
@@ -106,6 +105,8 @@ class _WalkVectors(NodeVectors):
         bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")}
         walker = Walker(graph, self.walk_length, self.walks_per_node, **bias, **options, shuffle=True)
         options |= {name: getattr(self, name) for name in ("dim", "window", "negatives", "epochs", "learning_rate")}
+        from cge.training.walk_embedding import embed_walks
+
         vectors, _ = embed_walks(walker, **options, progress=progress)
         if not np.isfinite(vectors).all():
             problem = Message.of("training overflowed with {learning_rate}", learning_rate=self.learning_rate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
 from cge.estimators.classifier import TaskLabels, folds_of
-from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
+from cge.estimators.configs import OuterConfig, as_config
 from cge.estimators.encoder_model import EncoderModel
+from cge.estimators.encoder_options import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
@@ -26,17 +27,16 @@ from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
-from cge.targets import Target, Task
+from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData, NamedWeighting
-from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
-from cge.training.learned_weighting import OuterSettings
-from cge.training.model_search import ModelSearch, Selection, TrainedClassifier
+from cge.training.model_search import ModelSearch
 from cge.training.path_trainer import PathTrainer
-from cge.training.torch_state import TrainerState
+from cge.training.selection import Selection, TrainedClassifier
+from cge.training.stored_state import TrainerState
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _CHECKPOINT_SECONDS = 5.0
 _WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
-_DIM, _DIM_MANY_CLASSES = 32, 64  # default size of vectors, with up to 32 classes and with more
 
 
 def fit_encoder(
@@ -53,24 +52,6 @@ def fit_encoder(
 ) -> EncoderModel:
     """Select a weighting and classifiers and train them; a second training on all labels where some were held out."""
     return _EncoderFit(model, graph, labels, checkpoints, callback).run()
-
-
-def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
-    """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
-    without_features = "walks" if target.multilabel else "learned"
-    automatic = without_features if graph.features is None else "features"
-    return automatic if inputs == "auto" else inputs
-
-
-def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
-    """Return the settings of the path encoder, with those that depend on the number of classes."""
-    training, outer = as_config(TrainingConfig, model.training), as_config(OuterConfig, model.outer_problem)
-    dim = (_DIM_MANY_CLASSES if classes > _DIM else _DIM) if model.dim is None else model.dim
-    names = ("weighting", "classifier", "label_propagation", "hops", "walks_per_node")
-    options: dict[str, Any] = {name: getattr(model, name) for name in names} | asdict(training)
-    steps: Any = {"steps": outer.outer_steps, "warmup_steps": outer.warmup_steps}
-    outer_settings = OuterSettings(**steps, weighting_lr=outer.weighting_lr, penalty=outer.init_penalty)
-    return EncoderSettings(dim=dim, seed=model.random_state, outer_settings=outer_settings, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +138,11 @@ class _EncoderFit:
     def _calibrate(self, ensemble: list[_EnsembleMember]) -> tuple[Array, Calibration, Array | None]:
         """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
         task = ensemble[0].trainer.task
-        scores = [member.trainer.best_scores(task.validation) for member in ensemble]
+        scores = [member.trainer.best_scores(task.validation).numpy() for member in ensemble]
         train, target, correct = None, task.target, self.model.prior_correction
         possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
         if correct is True or (correct and possible and target.scoring is None):
-            train_scores = [member.trainer.best_scores(task.train) for member in ensemble]
+            train_scores = [member.trainer.best_scores(task.train).numpy() for member in ensemble]
             train = train_scores, task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, prior_shift = calibrate(scores, labels, target, train, always=correct is True)
@@ -240,13 +221,14 @@ class _EncoderFit:
 
 def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[TrainedClassifier, ...]:
     """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
-    classifiers = tuple(
-        TrainedClassifier(member.classifier, member.trainer.best_classifier(), member.weighting) for member in members
-    )
-    for _, classifier, _ in classifiers if prior_shift is not None else ():
-        with torch.no_grad():
-            classifier.class_bias().add_(torch.from_numpy(prior_shift))
-    return classifiers
+    classifiers = []
+    for member in members:
+        classifier = member.trainer.best_classifier()
+        if prior_shift is not None:
+            with torch.no_grad():
+                classifier.class_bias().add_(torch.from_numpy(prior_shift))
+        classifiers.append(TrainedClassifier(member.classifier, classifier.fixed(), member.weighting))
+    return tuple(classifiers)
 
 
 def _history(member: _EnsembleMember, stage: str) -> History:

@@ -8,14 +8,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
+from cge.estimators.encoder_options import encoder_settings
 from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by_start, restore_log, stored_labels
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer
@@ -23,18 +22,19 @@ from cge.explain.explanation import ClassifierInfo
 from cge.explain.metapaths import EdgeRelations
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
-from cge.explain.path_sums import InputFeatures, LabelPaths, ScoreFunction
+from cge.explain.path_sums import ClassifierScores, InputFeatures, LabelPaths, ScoreFunction
 from cge.graph import Graph
-from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
+from cge.models.fixed_classifier import FixedClassifier
 from cge.models.propagation import propagated_lengths
+from cge.models.sparse_products import SparseFeatures
 from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
-from cge.training.classifier_registry import CLASSIFIERS, make_classifier
+from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import LABEL_HOP_WEIGHTS, EncoderData, NamedWeighting
 from cge.training.history import Epoch
-from cge.training.model_search import Selection, TrainedClassifier
-from cge.training.torch_state import TrainerState, load_module, module_arrays
+from cge.training.selection import Selection, TrainedClassifier
+from cge.training.stored_state import TrainerState, finite_array
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
@@ -173,12 +173,13 @@ class EncoderModel(FittedModel):
         arrays: dict[str, Array] = {} if table is None else {"walks.vectors": table}
         arrays |= {"scale.mean": scale.mean, "scale.spread": scale.spread, "scale.idf": scale.idf}
         arrays |= {"dense.center": dense[0], "dense.spread": dense[1]}
+        arrays |= {} if self.data.components is None else {"dense.components": self.data.components}
         arrays |= self.train.arrays("train") | self.validation.arrays("validation")
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
             arrays["train.closed_walks"] = closed_walks[1]
         for place, (_, classifier, _) in enumerate(self.ensemble):
-            arrays |= module_arrays(classifier, f"ensemble.{place}")
+            arrays |= {f"ensemble.{place}.{part}": array for part, array in classifier.arrays().items()}
         return arrays | selection_arrays(self.selection)
 
 
@@ -187,30 +188,28 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
     name, classifier, weighting = model.ensemble[place]
     data, labels = model.data_of(graph), LabeledNodes(*model._labels_in(graph))
     inputs, nodes = data.inputs(CLASSIFIERS[name].row_norm), np.arange(len(data.graph)) if rows is None else rows
-    with torch.no_grad():
-        projected, offset = classifier.project(inputs).double().numpy(), classifier.offset().double().numpy()
-        projection = classifier.projection().double().numpy()
-    features, label_paths = None, None
+    offset, projection = classifier.offset.astype(np.float64), classifier.projection.astype(np.float64)
+    projected, features, label_paths = classifier.project(inputs).astype(np.float64), None, None
     if data.uses_features:
-        rows_of_features: Any = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
+        rows_of_features: Any = inputs.rows if isinstance(inputs, SparseFeatures) else inputs
         if data.components is not None:
             rows_of_features, projection = data.dense_rows, data.components @ projection
         features = InputFeatures(rows_of_features, projection, data.input_names)
         projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
         sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)
-        weight = float(classifier.label_weight.detach())
+        weight = float(classifier.label_weight)
         paths = _label_paths(data, weighting)
         label_paths = LabelPaths(paths, model.target, labels.nodes, labels.matrix, *sums, weight)
-    lengths = torch.ones(len(data.graph))
+    lengths = np.ones(len(data.graph), np.float32)
     if CLASSIFIERS[name].unit_rows:
-        lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, torch.from_numpy(nodes))
+        lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, nodes)
     probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
     probabilities[nodes] = model.probabilities(graph, nodes)
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
         _all_paths(data, weighting.module) if exact else _sampled_paths(data, weighting),  # type: ignore[arg-type]
-        ScoreFunction(projected, partial(_scores, classifier, lengths), offset, label_paths, features=features),
+        ScoreFunction(projected, ClassifierScores(classifier, lengths), offset, label_paths, features=features),
         probabilities,
         data.graph.node_ids,
         labels.table(model.target),
@@ -221,8 +220,8 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
 
 
 def _edge_weights(data: EncoderData, weighting: EdgeWeighting) -> Array:
-    with torch.no_grad():
-        return np.asarray(weighting.normalized_weights(data.transitions, data.edge_inputs).double().numpy())
+    weights = weighting.normalized_weights(data.transitions, data.edge_inputs_of(weighting))
+    return np.asarray(weights, np.float64)
 
 
 def _uniform_weights(data: EncoderData) -> Array:
@@ -241,10 +240,6 @@ def _label_paths(data: EncoderData, weighting: NamedWeighting) -> AllPaths:
     uniform, types = _uniform_weights(data), EdgeTypes.of(data.graph, data.transitions)
     values, _ = weighting.label_weights(data)
     return AllPaths(data.transitions, values, LABEL_HOP_WEIGHTS, uniform, types, closed_walks)
-
-
-def _scores(classifier: PathClassifier, lengths: Tensor, nodes: Tensor, vectors: Tensor) -> Tensor:
-    return classifier.scores(vectors / lengths[nodes][:, None])
 
 
 def _sampled_paths(data: EncoderData, weighting: NamedWeighting) -> SampledPaths:
@@ -266,18 +261,11 @@ def restore_encoder(
     estimator: CGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
 ) -> EncoderModel:
     """Return the model that a folder holds."""
-    from cge.estimators.encoder_fit import encoder_settings
-
     data = _restore_data(estimator, graph, metadata, arrays)
     if not len(classes):
         raise InputError("there must be a class")
     settings = encoder_settings(estimator, len(classes))
     selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
-
-    def restored(name: str, prefix: str) -> tuple[str, PathClassifier]:
-        classifier = make_classifier(name, data, len(arrays[f"{prefix}.bias"]), len(classes), 0)
-        load_module(classifier, prefix, dict(arrays))
-        return name, classifier
 
     train, validation = stored_labels(arrays, len(graph), len(classes))
     if "train.closed_walks" in arrays:
@@ -285,14 +273,15 @@ def restore_encoder(
         if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():
             raise InputError("the training labels and the weights of their closed walks do not agree")
         data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
-    if not metadata["ensemble"]:
-        raise InputError("there is no classifier")
+    unknown = [name for name, _ in metadata["ensemble"] if name not in CLASSIFIERS]
+    if not metadata["ensemble"] or unknown:
+        raise InputError(f"there is no classifier {', '.join(map(str, unknown))}".rstrip())
     weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.runners_up))}
     return EncoderModel(
         data=data,
         selection=selection,
         ensemble=tuple(
-            TrainedClassifier(*restored(str(name), f"ensemble.{place}"), weightings[weighting])
+            TrainedClassifier(name, _restore_classifier(arrays, place, data, len(classes)), weightings[weighting])
             for place, (name, weighting) in enumerate(metadata["ensemble"])
         ),
         train=train,
@@ -319,7 +308,22 @@ def _restore_data(
     if table is not None and (table.ndim != 2 or len(table) != len(graph)):
         raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
     inputs = estimator.inputs if estimator.inputs == "features" else "auto" if metadata["by_features"] else "learned"
-    return EncoderData(graph, inputs, estimator.n_jobs, edge_scale=scale, dense_scale=dense, walk_vectors=table)
+    components = arrays.get("dense.components")
+    if components is not None:
+        components = finite_array(arrays, "dense.components", (len(dense[0]), components.shape[-1])).astype(np.float32)
+    given: Any = {"edge_scale": scale, "dense_scale": dense, "walk_vectors": table, "components": components}
+    return EncoderData(graph, inputs, estimator.n_jobs, **given)
+
+
+def _restore_classifier(arrays: Mapping[str, Array], place: int, data: EncoderData, classes: int) -> FixedClassifier:
+    prefix, dim = f"ensemble.{place}.", len(arrays[f"ensemble.{place}.offset"])
+    shapes: dict[str, tuple[int, ...]] = {"projection": (data.input_dim, dim), "offset": (dim,), "label_weight": ()}
+    if f"{prefix}output_weight" in arrays or dim != classes:
+        shapes["output_weight"] = (classes, dim)
+    if f"{prefix}output_bias" in arrays or "output_weight" in shapes:
+        shapes["output_bias"] = (classes,)
+    parts = {name: finite_array(arrays, prefix + name, shape) for name, shape in shapes.items()}
+    return FixedClassifier(**{name: part.astype(np.float32) for name, part in parts.items()})
 
 
 def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from cge.arrays import Array
 from cge.checks import checked_integer
@@ -36,9 +35,6 @@ class ExplanationMixin:
     weighting_: str
     random_state: int
     _explainers: dict[int, Explainer]
-
-    def __init_subclass__(cls) -> None:
-        """Make no `set_*_request` methods, as scikit-learn would: graphs and nodes are not routed as metadata."""
 
     def _need_fit(self) -> FittedModel:
         check_fitted(self)
@@ -233,6 +229,8 @@ def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int | None,
 
 def uniform_copy(model: PathEstimator) -> Any:
     """Return an untrained copy of an estimator with uniform weights."""
+    from sklearn.base import clone
+
     copy = clone(model).set_params(weighting="uniform")
     if "outer" in copy.get_params():
         copy.set_params(outer="unrolled")

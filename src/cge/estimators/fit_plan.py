@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
-from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
+from cge.estimators.encoder_fit import WALK_VECTORS
+from cge.estimators.encoder_options import encoder_settings, resolve_inputs
 from cge.estimators.paper_cge import PaperCGE
+from cge.estimators.path_estimator import PathEstimator
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.training.candidates import Candidate, SearchProblem, encoder_memory, list_candidates, paper_memory
@@ -35,7 +37,7 @@ class FitPlan:
         return [candidate.row() for candidate in self.candidates]
 
 
-def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
+def plan_fit(model: PathEstimator, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
     """Return the plan of `model.fit(graph, y, validation)`; nothing is trained."""
     labels = model._checked_labels(graph, y, validation)
     train_idx, validation_idx, refit = labels.split(model)
@@ -45,7 +47,7 @@ def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None
     counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
     if isinstance(model, CGE):
         return _plan_encoder(model, graph, labels, len(train_idx), counts, refit, bool(cross_fit))
-    return _plan_paper(model, graph, counts, refit)
+    return _plan_paper(cast(PaperCGE, model), graph, counts, refit)
 
 
 def _plan_encoder(

@@ -17,8 +17,9 @@ from cge.estimators.configs import make_estimator
 from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
+from cge.models.autograd import NodeFeatures
 from cge.models.classifiers import Appnp, Gcn
-from cge.models.sparse_products import NodeFeatures, SparseFeatures
+from cge.models.sparse_products import SparseFeatures
 from cge.training.classifier_training import NetworkSettings, train_network
 from cge.training.encoder_data import EncoderData
 from cge.training.torch_state import seeded
@@ -54,7 +55,7 @@ class _Network(NodeClassifier):
         return probabilities, epochs
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:  # noqa: ARG002 - for subclasses
-        return data.inputs("l1")
+        return data.tensor_inputs("l1")
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Any:
         raise NotImplementedError
@@ -89,7 +90,7 @@ class GCN(_Network):
     )
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
-        own = data.inputs("l1")
+        own = data.tensor_inputs("l1")
         if self.append is None:
             return own
         y, validation = (task.target.unlabeled(len(task.codes)) for _ in range(2))

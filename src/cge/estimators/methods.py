@@ -178,10 +178,18 @@ def methods_for(task: str = "nodes") -> dict[str, Method]:
     return {method.name: method for method in _TABLE if task in method.tasks}
 
 
-def estimator_classes() -> dict[str, Any]:
-    """Return the estimator classes of all methods that can be saved and loaded, by name."""
-    classes = [method.estimator_class() for method in _TABLE]
-    return {estimator.__name__: estimator for estimator in classes if hasattr(estimator, "_unpack")}
+def stored_kinds() -> tuple[str, ...]:
+    """Return the names of the estimator classes of all methods, of which folders may hold models."""
+    return tuple(dict.fromkeys(map(_class_name, _TABLE)))
+
+
+def stored_class(name: str) -> Any:
+    """Return an estimator class by its name; only its own module is imported."""
+    return next(method for method in _TABLE if _class_name(method) == name).estimator_class()
+
+
+def _class_name(method: Method) -> str:
+    return method.estimator.__name__ if isinstance(method.estimator, type) else method.estimator.partition(":")[2]
 
 
 def register_method(method: Method) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from cge.arrays import Array
 from cge.errors import InputError, format_list
@@ -71,6 +70,8 @@ def multi_task(
     >>> tasks.models["side"].predict([1, 4]).tolist()
     ['left', 'right']
     """
+    from sklearn.base import clone
+
     if not tasks:
         raise InputError("there must be at least one task", parameter="tasks")
     validation = validation or {}

@@ -21,11 +21,12 @@ from cge.explain.path_search import PathSet
 from cge.explain.path_sources import EdgeTypes, SampledPaths
 from cge.explain.path_sums import ScoreFunction
 from cge.graph import Graph
-from cge.models import PathWeighting, TransductiveHead
-from cge.models.path_networks import PathTree
+from cge.models.autograd import NodeFeatures, take_rows
+from cge.models.paper_networks import TransductiveHead
+from cge.models.path_networks import PathTree, PathWeighting
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.propagation import TransitionMatrix
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows, unit_rows
+from cge.models.sparse_products import SparseFeatures, unit_rows
 from cge.sampling import Walker
 from cge.targets import restore_target
 from cge.training.history import PaperEpoch
@@ -178,7 +179,7 @@ def _explainer(model: PaperModel, seed: int, other: Graph | None) -> Explainer:
     vectors = unit_rows(own.astype(np.float64))
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
-    scores = partial(_head_scores, parameters.head, features)
+    scores = HeadScores(parameters.head, features)
     prefixes = partial(_walk_prefixes, walker, steps, parameters.network, own)
     sizes = model.window - 1, steps.indices, steps.num_nodes
     return Explainer(
@@ -192,17 +193,35 @@ def _explainer(model: PaperModel, seed: int, other: Graph | None) -> Explainer:
     )
 
 
-def _head_scores(head: Any, features: NodeFeatures | None, nodes: Tensor, vectors: Tensor) -> Tensor:
-    """Return the scores of a head for vectors of unit length, or for parts of them."""
-    scores: Tensor = head.from_e(vectors)
-    if isinstance(head, TransductiveHead):
-        scores = head.score_e(torch.relu(scores))
-    if features is None:
+@dataclass(frozen=True, eq=False)
+class HeadScores:
+    """The scores of a head for vectors of unit length, or for parts of them, with gradients by autograd."""
+
+    head: Any
+    features: NodeFeatures | None
+
+    def scores(self, nodes: Array, vectors: Array) -> Array:
+        """Return the class scores, `(q, c)`."""
+        with torch.no_grad():
+            scores: Array = self._scores(nodes, torch.from_numpy(vectors.astype(np.float32))).double().numpy()
         return scores
-    with torch.no_grad():
-        *_, of_x = head.branches(take_rows(features, nodes), torch.zeros_like(vectors))
-    total: Tensor = scores + of_x
-    return total
+
+    def gradients(self, nodes: Array, vectors: Array, classes: int | Array) -> Array:
+        """Return the gradient of the score of a class by the vectors, `(q, d)`."""
+        at = torch.from_numpy(vectors.astype(np.float32)).requires_grad_()
+        (gradient,) = torch.autograd.grad(self._scores(nodes, at)[np.arange(len(nodes)), classes].sum(), at)
+        return np.asarray(gradient.double().numpy())
+
+    def _scores(self, nodes: Array, vectors: Tensor) -> Tensor:
+        scores: Tensor = self.head.from_e(vectors)
+        if isinstance(self.head, TransductiveHead):
+            scores = self.head.score_e(torch.relu(scores))
+        if self.features is None:
+            return scores
+        with torch.no_grad():
+            *_, of_x = self.head.branches(take_rows(self.features, torch.from_numpy(nodes)), torch.zeros_like(vectors))
+        total: Tensor = scores + of_x
+        return total
 
 
 def _walk_prefixes(

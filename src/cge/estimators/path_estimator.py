@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
 from cge.estimators.classifier import TaskLabels, task_labels
+from cge.estimators.estimator import Estimator
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.persistence import Checkpoints, save_estimator
@@ -29,7 +29,7 @@ VALIDATION_FRACTION = "fraction of the training labels held out as validation la
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
-class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
+class PathEstimator(ExplanationMixin, Estimator):
     """A classifier of nodes whose vectors (embeddings) come from weighted paths. A subclass trains and restores models.
 
     Attributes
@@ -65,6 +65,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int
     n_jobs: int | None
     weighting: Any
+    validation_fraction: float
+    refit: bool
 
     @property
     def inductive(self) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +14,16 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.errors import CgeError, CheckpointError, FileFormatError, InputError, Message, format_value
 from cge.estimators.configs import flat_params, make_estimator
-from cge.estimators.methods import estimator_classes
+from cge.estimators.methods import stored_class, stored_kinds
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
-from cge.models.path_networks import PathWeighting
 from cge.parallel import resolve_jobs
 from cge.store import Stored, pack_graph, read_folder, unpack_graph, write_folder
 from cge.store.manifest import environment
-from cge.training.torch_state import TrainerState
+from cge.training.stored_state import TrainerState
+
+if TYPE_CHECKING:
+    from cge.models.path_networks import PathWeighting
 
 _CUSTOM = "custom"  # key in the stored settings of a custom weighting, which has to be passed to `load` again
 _KIND = "checkpoint"
@@ -81,7 +83,7 @@ def load(
     >>> bool((loaded.embedding_ == model.embedding_).all())
     True
     """
-    stored = read_folder(folder, tuple(estimator_classes()))
+    stored = read_folder(folder, stored_kinds())
     settings = stored.metadata.get("settings")
     if not isinstance(settings, dict):
         raise FileFormatError(folder, "the settings are missing; save the model again")
@@ -113,7 +115,7 @@ def load(
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
-    estimator = make_estimator(estimator_classes()[stored.kind], settings)
+    estimator = make_estimator(stored_class(stored.kind), settings)
     check_settings(estimator)
     graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
     estimator._unpack(graph, stored.metadata, stored.arrays)

@@ -15,12 +15,11 @@ from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError, format_value
-from cge.estimators.classifier import NotFittedError
 from cge.estimators.encoder_model import EncoderModel
+from cge.estimators.estimator import not_fitted
 from cge.estimators.fitted_model import FittedModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
-from cge.models.edge_weighting import EdgePropagation
 from cge.targets import Target
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "no information")
@@ -238,11 +237,10 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
     ids, vectors = _vectors_of(model)
     index, fitted, edge_weights = IdIndex(ids), getattr(model, "fitted_", None), None
     if isinstance(fitted, EncoderModel):
-        propagation = EdgePropagation(
-            fitted.data.transitions, fitted.data.edge_inputs, fitted.selection.weighting.edge_weighting
-        )
-        edge_weights = fitted.data.transitions.matrix(propagation.normalized_weights().numpy().astype(np.float64))
-        hop_weights = np.abs(propagation.hop_weights())
+        data, weighting = fitted.data, fitted.selection.weighting.edge_weighting
+        values = weighting.normalized_weights(data.transitions, data.edge_inputs_of(weighting))
+        edge_weights = data.transitions.matrix(values.astype(np.float64))
+        hop_weights = np.abs(weighting.used_hop_weights())
     items = groups.items() if isinstance(groups, Mapping) else enumerate(id_sequence(groups))
     named = [(f"sub-graph {format_value(name)}", id_sequence(node_ids)) for name, node_ids in items]
     result = np.empty((len(named), vectors.shape[1]), vectors.dtype)
@@ -274,5 +272,5 @@ def _vectors_of(model: Any) -> tuple[Array, Array]:
     """Return the ids `(n,)` and vectors `(n, dim)` of a trained model."""
     if not hasattr(model, "embedding_") or not hasattr(model, "node_ids_"):
         kind = type(model).__name__
-        raise NotFittedError(f"this {kind} has no node vectors; train a model that has, such as cge.CGE")
+        raise not_fitted(f"this {kind} has no node vectors; train a model that has, such as cge.CGE")
     return model.node_ids_, np.asarray(model.embedding_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,11 +11,10 @@ from cge.errors import InputError
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.weightings import closed_form, is_by_relation, make_network
 from cge.store import metadata_field, metadata_record
-from cge.training.candidate_evaluation import SearchResult
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
-from cge.training.model_search import Selection
-from cge.training.torch_state import TrainerState, load_module, module_arrays
+from cge.training.selection import SearchResult, Selection
+from cge.training.stored_state import TrainerState, finite_array
 
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
@@ -35,10 +35,29 @@ def selection_metadata(selection: Selection) -> dict[str, Any]:
 
 def selection_arrays(selection: Selection) -> dict[str, Array]:
     """Return the parameters of the weightings of a selection."""
-    arrays = module_arrays(selection.weighting.module, "weighting")
+    arrays = _weighting_arrays(selection.weighting.module, "weighting")
     for place, (weighting, _) in enumerate(selection.runners_up):
-        arrays |= module_arrays(weighting.module, f"runner_up.{place}")
+        arrays |= _weighting_arrays(weighting.module, f"runner_up.{place}")
     return arrays
+
+
+def _weighting_arrays(module: Any, prefix: str) -> dict[str, Array]:
+    if isinstance(module, EdgeWeighting):
+        return {f"{prefix}.{name}": array for name, array in module.arrays().items()}
+    from cge.training.torch_state import module_arrays
+
+    return module_arrays(module, prefix)
+
+
+def _restored_network(weighting: Any, dim: int, arrays: Mapping[str, Array]) -> Any:
+    from cge.training.torch_state import load_module
+
+    network = make_network(weighting, dim)
+    if network is None:
+        raise InputError("the weighting network is missing")
+    network.eval()
+    load_module(network, "weighting", arrays)
+    return network
 
 
 def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
@@ -49,21 +68,17 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
 
     def edge_weighting(prefix: str, name: str) -> EdgeWeighting:
-        by_relation = is_by_relation(name)
-        module = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count, by_relation=by_relation)
-        load_module(module, prefix, saved.arrays)
-        return module
+        shapes: Any = dict(zip(EdgeWeighting.NAMES, ((len(data.edge_scale.names),), (), (), (count,)), strict=True))
+        parts = [finite_array(saved.arrays, f"{prefix}.{part}", shape) for part, shape in shapes.items()]
+        return EdgeWeighting(*parts, by_relation=is_by_relation(name))
 
     if metadata["start"] is None:
         module: Any = edge_weighting("weighting", str(metadata["weighting"]))
     else:
         name = str(metadata["start"])
         start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
-        module = make_network(settings.weighting, int(data.step_vectors(sampled[1]).shape[1]))
-        if module is None:
-            raise InputError("the weighting network is missing")
-        module.eval()
-        load_module(module, "weighting", saved.arrays)
+        dim = int(data.step_vectors(sampled[1]).shape[1])
+        module = _restored_network(settings.weighting, dim, saved.arrays)
     weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     runners_up = [

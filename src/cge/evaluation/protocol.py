@@ -6,7 +6,6 @@ Link prediction: an estimator is trained without some edges, and has to rank the
 from __future__ import annotations
 
 import platform
-import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -214,6 +213,10 @@ def versions() -> dict[str, str]:
 
 
 def peak_mb() -> float:
-    """Return the peak memory of this process in MB."""
+    """Return the peak memory of this process in MB; 0 on Windows, where it is not known."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from cge.arrays import Array
 from cge.explain.contribution_tables import MAX_ROWS, ContributionTable, Labels, contribution_tables, enough
@@ -314,8 +313,7 @@ class Explainer:
 
             def predict(vectors: Array, node: int = node, class_index: int = class_index) -> Array:
                 scores = self.score_function.scores(np.full(len(vectors), node), vectors)
-                calibrated = self.labels.target.outputs(torch.from_numpy(scores / self.temperature))
-                return np.asarray(calibrated.numpy()[:, class_index])
+                return np.asarray(self.labels.target.outputs(scores / self.temperature)[:, class_index])
 
             rest = linear.vectors[0] - parts.sum(0)
             orders = parts @ linear.gradients[0, class_index], np.abs(paths.coefficient)

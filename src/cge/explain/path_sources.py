@@ -16,7 +16,7 @@ from cge.arrays import Array
 from cge.explain.path_search import PathSet, best_paths
 from cge.graph import Graph
 from cge.models.propagation import TransitionMatrix
-from cge.models.sparse_products import sparse_product
+from cge.models.sparse_products import array_product
 
 SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 
@@ -60,6 +60,7 @@ class PathSource(ABC):
     """
 
     exact: bool
+    nonnegative: bool  # no coefficient is negative
     hops: int
     batch_size: int
     indices: Array
@@ -99,6 +100,10 @@ class PathSource(ABC):
         `of` is applied to the coefficients: `np.positive`, `np.abs` or `count`.
         """
 
+    def count_paths(self, nodes: Array, ends: Array) -> Array:
+        """Return how many paths lead from each node to one of its ends, `(q,)`; `ends (n, q)` are booleans."""
+        return np.asarray((ends * self.to_endpoints(nodes, np.eye(len(nodes)), count)).sum(axis=0))
+
     def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest coefficients, wherever they end."""
         return self.top_by_contribution(np.array([node]), np.ones((1, 1)), np.ones((self.num_nodes, 1)), top)
@@ -129,6 +134,7 @@ class AllPaths(PathSource):
         self.types, self._walk = types, walk
         self.indices, self.num_nodes = transitions.indices, transitions.num_nodes
         self._matrix = transitions.matrix(self.values)
+        self.nonnegative = min(self.hop_weights) >= 0
         self.longest = max((k for k, weight in enumerate(self.hop_weights) if weight != 0), default=0)
 
     def by_hop(self, nodes: Array, inputs: Array) -> Array:
@@ -158,7 +164,7 @@ class AllPaths(PathSource):
 
     def _product(self, matrix: sp.csr_array, columns: Array, nodes: Array) -> Array:
         """Return the product with a matrix or, for one node, with its transpose."""
-        return sparse_product(matrix, columns, self.transitions.n_jobs) if len(nodes) > 1 else matrix.T @ columns
+        return array_product(matrix, columns, self.transitions.n_jobs) if len(nodes) > 1 else matrix.T @ columns
 
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
@@ -171,14 +177,24 @@ class AllPaths(PathSource):
 
     def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
         """Return Σ_k h_k (Mᵀ)^k rows, by Horner's rule; `of` a product is the product of its factors."""
-        matrix, start = self.transitions.matrix(of(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
-        start[nodes] = rows
-        total = np.zeros_like(start)
+        matrix, total = self.transitions.matrix(of(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
         for weight in of(np.array(self.hop_weights[self.longest :: -1])):
-            total = matrix @ total + weight * start
+            total = matrix @ total
+            total[nodes] += weight * rows
         if self.closed_walks is not None:
             total[nodes] = 0 if len(nodes) == 1 else total[nodes] - self.closed_walks[nodes, None] * rows
         return total
+
+    def count_paths(self, nodes: Array, ends: Array) -> Array:
+        """Return Σ_k B^k ends, where B has a 1 for each edge; nodes with the same ends are computed together."""
+        place: dict[bytes, int] = {}
+        column = [place.setdefault(row.tobytes(), len(place)) for row in np.packbits(ends, axis=0).T]
+        power = ends[:, [column.index(number) for number in range(len(place))]].astype(np.float64)
+        matrix, total = self.transitions.matrix(count(self.values)), np.zeros_like(power)
+        for weight in count(np.array(self.hop_weights[: self.longest + 1])):
+            total += weight * power
+            power = matrix @ power
+        return np.asarray(total[nodes, column])
 
     def weights(self, paths: PathSet) -> Array:
         """Return relative path weights."""
@@ -199,7 +215,7 @@ class SampledPaths(PathSource):
     `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
     """
 
-    batch_size = 2000
+    batch_size, nonnegative = 2000, True
 
     sample: Callable[[Array], PathSet]
     hops: int

@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import AllPaths, PathSource
+from cge.models.fixed_classifier import FixedClassifier
 from cge.targets import Target
 
 FEATURES, INPUTS, LABEL = "features", "inputs", "label"  # what paths end at
@@ -116,10 +115,18 @@ class PathSum:
 
         `of` is `np.positive`, `np.abs`, or `count` for the number of paths that contribute.
         """
-        values = self.inputs @ self.gradients.T
+        return np.asarray(of(self._values()) * self.source.to_endpoints(self.nodes, np.eye(len(self.nodes)), of))
+
+    def num_paths(self) -> Array:
+        """Return the number of paths from each node that contribute, `(q,)`."""
+        return self.source.count_paths(self.nodes, self._values() != 0)
+
+    def _values(self) -> Array:
+        """Return the contribution of a path of coefficient 1 from each node to each endpoint, `(n, q)`."""
+        values: Array = self.inputs @ self.gradients.T
         if self.kind == LABEL:
             values[self.nodes, np.arange(len(self.nodes))] = 0  # leave-one-out
-        return np.asarray(of(values) * self.source.to_endpoints(self.nodes, np.eye(len(self.nodes)), of))
+        return values
 
     def some(self, rows: slice) -> PathSum:
         """Return the sum for some of the nodes."""
@@ -145,18 +152,45 @@ class LinearScores:
     remainder: Array
 
 
+class NodeScores(Protocol):
+    """Class scores of nodes as a function of their vectors `(q, d)`."""
+
+    def scores(self, nodes: Array, vectors: Array) -> Array:
+        """Return the class scores, `(q, c)`."""
+
+    def gradients(self, nodes: Array, vectors: Array, classes: int | Array) -> Array:
+        """Return the gradient of the score of a class, the same or one for each node, by the vectors, `(q, d)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierScores:
+    """The scores of a classifier for vectors divided by `lengths (n,)`, 1 where inputs are not of unit length."""
+
+    classifier: FixedClassifier
+    lengths: Array
+
+    def scores(self, nodes: Array, vectors: Array) -> Array:
+        """Return the class scores."""
+        return self.classifier.scores(vectors / self.lengths[nodes][:, None])
+
+    def gradients(self, nodes: Array, vectors: Array, classes: int | Array) -> Array:
+        """Return the gradient of the score of a class."""
+        lengths = self.lengths[nodes][:, None]
+        return np.asarray(self.classifier.gradients(vectors / lengths, classes) / lengths)
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreFunction:
     """A trained classifier or head as a function of node vectors; arrays are float64.
 
     `inputs (n, d)` are what a path takes from its endpoint to its start; `offset (d,)` is added to the sum over paths;
-    `vectors (n, d)` replace it, where vectors are something else. `score` returns the class scores of nodes `(q,)` with
-    vectors `(q, d)`, `(q, c)`, to which the scores of `label_paths` are added, where labels are propagated. `features`
-    are what the inputs are computed from, where they are node features.
+    `vectors (n, d)` replace it, where vectors are something else. `of_vectors` gives the class scores of vectors, to
+    which the scores of `label_paths` are added, where labels are propagated. `features` are what the inputs are
+    computed from, where they are node features.
     """
 
     inputs: Array
-    score: Callable[[Tensor, Tensor], Tensor]
+    of_vectors: NodeScores
     offset: Array
     label_paths: LabelPaths | None = None
     vectors: Array | None = None
@@ -168,26 +202,19 @@ class ScoreFunction:
 
     def scores(self, nodes: Array, vectors: Array) -> Array:
         """Return the class scores of vectors, `(q, c)`, including label propagation."""
-        with torch.no_grad():
-            scores: Array = self.score(torch.from_numpy(nodes), _to_tensor(vectors)).double().numpy()
+        scores = self.of_vectors.scores(nodes, vectors)
         return scores + self._propagated(nodes, scores.shape[1])
 
     def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
         """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
-        at = _to_tensor(vectors).requires_grad_()
-        scores = self.score(torch.from_numpy(nodes), at)
-        (gradient,) = torch.autograd.grad(scores[np.arange(len(nodes)), column].sum(), at)
-        return np.asarray(gradient.double().numpy())
+        return self.of_vectors.gradients(nodes, vectors, column)
 
     def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:
         """Return the linearized scores of some nodes, given the sums over all their paths, `(q, d)`."""
         vectors = self.vectors_at(nodes, path_sums)
-        at = _to_tensor(vectors).requires_grad_()
-        outputs = self.score(torch.from_numpy(nodes), at)
-        columns = range(outputs.shape[1])
-        parts = [torch.autograd.grad(outputs[:, column].sum(), at, retain_graph=True)[0] for column in columns]
-        gradients = torch.stack(parts, dim=1).double().numpy()
-        scores = outputs.detach().double().numpy()
+        scores = self.of_vectors.scores(nodes, vectors)
+        columns = range(scores.shape[1])
+        gradients = np.stack([self.of_vectors.gradients(nodes, vectors, column) for column in columns], axis=1)
         propagated = self._propagated(nodes, len(columns))
         constant = scores - np.einsum("qcd,qd->qc", gradients, vectors) + gradients @ self.offset
         beyond = np.zeros_like(vectors) if self.vectors is None else vectors - path_sums - self.offset
@@ -196,7 +223,3 @@ class ScoreFunction:
 
     def _propagated(self, nodes: Array, classes: int) -> Array:
         return np.zeros((len(nodes), classes)) if self.label_paths is None else self.label_paths.scores(nodes)
-
-
-def _to_tensor(vectors: Array) -> Tensor:
-    return torch.from_numpy(vectors.astype(np.float32))

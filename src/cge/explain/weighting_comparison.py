@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from cge.arrays import Array
 from cge.errors import counted
@@ -45,10 +44,12 @@ class Gain:
         """Return the gain of that mean and standard error over nodes; None where there is none."""
         if n_labels < 2 or not np.isfinite(error):
             return None
+        from scipy.special import ndtri
+
         # Differences are 1, −1 and 0. The halves add 0 to their sum, 1 to the sum of squares, 2 to the nodes.
         total, nodes = n_labels * mean, n_labels + 2
         squares = n_labels * (n_labels - 1) * error**2 + n_labels * mean**2 + 1
-        half = float(stats.norm.ppf(0.975)) * np.sqrt(max(squares - total**2 / nodes, 0.0)) / nodes
+        half = float(ndtri(0.975)) * np.sqrt(max(squares - total**2 / nodes, 0.0)) / nodes
         low, high = max(total / nodes - half, -1.0), min(total / nodes + half, 1.0)
         return cls(mean, float(low), float(high), n_labels, **flags)
 

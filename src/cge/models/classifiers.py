@@ -11,15 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cge.models.autograd import NodeFeatures, feature_product
+from cge.models.fixed_classifier import FixedClassifier
 from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
-from cge.models.sparse_products import NodeFeatures, feature_product
 
 
 class PathClassifier(nn.Module):
-    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e, by default e itself.
+    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores ReLU(e) Vᵀ + c, or e + c where there is no V.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
-    inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used.
+    inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used. A subclass
+    defines the parameters, and W, b, V and c as functions of them; `fixed` is what a model folder stores.
     """
 
     weight: nn.Parameter
@@ -44,13 +46,29 @@ class PathClassifier(nn.Module):
         """Return the constant that is added to the sum over paths, `(dim,)`."""
         return self.bias
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
-        """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
-        return vectors
+    def output_layer(self) -> tuple[Tensor | None, Tensor | None]:
+        """Return V, `(c, dim)`, and c, `(c,)`; None where there is none."""
+        return None, None
 
-    def class_bias(self) -> nn.Parameter:
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
+        weight, bias = self.output_layer()
+        if weight is None:
+            return vectors if bias is None else vectors + bias
+        hidden = torch.relu(vectors)
+        hidden = hidden if mask is None else hidden * mask
+        return nn.functional.linear(hidden, weight, bias)
+
+    def class_bias(self) -> Tensor:
         """Return the constants in the class scores, `(c,)`."""
-        return self.bias
+        _, bias = self.output_layer()
+        return self.bias if bias is None else bias
+
+    @torch.no_grad()
+    def fixed(self) -> FixedClassifier:
+        """Return the classifier with its current parameters, as arrays."""
+        parts = [self.projection(), self.offset(), self.label_weight, *self.output_layer()]
+        return FixedClassifier(*(None if part is None else part.detach().numpy().copy() for part in parts))  # type: ignore[arg-type]
 
 
 class MLPClassifier(PathClassifier):
@@ -68,15 +86,9 @@ class MLPClassifier(PathClassifier):
         nn.init.zeros_(self.score.bias)
         self.label_weight = nn.Parameter(torch.tensor(1.0))
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Apply ReLU, dropout and the linear layer."""
-        hidden = torch.relu(vectors)
-        hidden = hidden if mask is None else hidden * mask
-        return nn.functional.linear(hidden, self.score.weight, self.score.bias)
-
-    def class_bias(self) -> nn.Parameter:
-        """Return the bias of the linear layer."""
-        return self.score.bias
+    def output_layer(self) -> tuple[Tensor, Tensor]:
+        """Return the linear layer."""
+        return self.score.weight, self.score.bias
 
 
 class SparseClassifier(PathClassifier):
@@ -121,9 +133,9 @@ class LogisticClassifier(PathClassifier):
         """Return zeros: b belongs to the scores."""
         return torch.zeros_like(self.bias)
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
-        """Add b."""
-        return vectors + self.bias
+    def output_layer(self) -> tuple[None, Tensor]:
+        """Return b."""
+        return None, self.bias
 
 
 class TwoLayerNetwork(nn.Module):

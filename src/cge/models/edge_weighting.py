@@ -18,20 +18,24 @@ metapath, a sequence of relations, is a product, and the sum over all paths is e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.models.backends import exp, log, row_dots, row_sums
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
-from cge.models.propagation import FixedPropagation, Propagation, TransitionMatrix, normalized_weights, propagate
-from cge.models.relation_groups import RELATION, RelationGroups, group_sums, relation_input
+from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
+from cge.models.relation_groups import RELATION, RelationGroups, relation_input
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from cge.models.autograd import Propagation
 
 _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 
@@ -57,12 +61,19 @@ class EdgeInputs:
     graph with types, `relations` are the relations of the transitions.
     """
 
-    values: Tensor
-    self_loops: Tensor
-    weights: Tensor
+    values: Any
+    self_loops: Any
+    weights: Any
     names: tuple[str, ...] = ()
     first_indicator: int = 0
     relations: RelationGroups | None = None
+
+    def tensors(self) -> EdgeInputs:
+        """Return them as tensors that share the memory of the arrays."""
+        import torch
+
+        parts = {name: torch.as_tensor(getattr(self, name)) for name in ("values", "self_loops", "weights")}
+        return replace(self, **parts)  # type: ignore[arg-type]
 
 
 def make_edge_inputs(
@@ -111,8 +122,7 @@ def make_edge_inputs(
         places = column_of[basic.relations.codes]
         rows = np.flatnonzero(places >= 0)
         values[rows, places[rows]] = 1
-    table = {"values": torch.from_numpy(values), "names": scale.names, "first_indicator": len(scale.mean)}
-    return replace(basic, **table), scale  # type: ignore[arg-type]
+    return replace(basic, values=values, names=scale.names, first_indicator=len(scale.mean)), scale
 
 
 def indicator_names(graph: Graph) -> tuple[str, ...]:
@@ -148,42 +158,50 @@ def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_wei
         weights[in_graph] = graph.weights[transitions.graph_entry[in_graph]]
         weights[~in_graph] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
     relations = None if graph.edge_types is None and graph.node_types is None else RelationGroups(graph, transitions)
-    return EdgeInputs(torch.empty(len(transitions), 0), _tensor(self_loops), _tensor(weights), relations=relations)
+    values = np.empty((len(transitions), 0), np.float32)
+    return EdgeInputs(values, self_loops.astype(np.float32), weights, relations=relations)
 
 
-class EdgeWeighting(nn.Module):
-    """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hop_weights (K+1,)`, all trainable.
+class EdgeWeighting:
+    """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hop_weights (K+1,)`, float32 arrays.
 
     Hop weights may be negative; `normalized_hop_weights` divides them by the sum of their absolute values. With
-    `by_relation` the weights are normalized by relation.
+    `by_relation` the weights are normalized by relation. The methods compute with arrays, and after `trainable` with
+    tensors and gradients.
     """
 
-    def __init__(
-        self,
-        coefficients: Sequence[float],
-        self_loop: float,
-        normalization: float,
-        hop_weights: Sequence[float],
-        *,
-        by_relation: bool = False,
-    ) -> None:
-        super().__init__()
-        self.by_relation = by_relation
-        self.coefficients = nn.Parameter(_tensor(coefficients))
-        self.self_loop = nn.Parameter(_tensor(self_loop))
-        self.normalization = nn.Parameter(_tensor(normalization))
-        self.hop_weights = nn.Parameter(_tensor(hop_weights))
+    NAMES = ("coefficients", "self_loop", "normalization", "hop_weights")
 
-    def edge_strengths(self, edge_inputs: EdgeInputs) -> Tensor:
+    def __init__(
+        self, coefficients: Any, self_loop: Any, normalization: Any, hop_weights: Any, *, by_relation: bool = False
+    ) -> None:
+        values = coefficients, self_loop, normalization, hop_weights
+        self.coefficients, self.self_loop, self.normalization, self.hop_weights = map(_float32, values)
+        self.by_relation = by_relation
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the parameters by name."""
+        return {name: getattr(self, name) for name in self.NAMES}
+
+    def trainable(self) -> EdgeWeighting:
+        """Return the same parameters as tensors that share the memory of the arrays: an optimizer changes both."""
+        import torch
+
+        weighting = copy(self)
+        for name, array in self.arrays().items():
+            setattr(weighting, name, torch.nn.Parameter(torch.as_tensor(array).detach()))
+        return weighting
+
+    def edge_strengths(self, edge_inputs: EdgeInputs) -> Any:
         """Return g of each transition, `(m,)`; by relation, the probability of the transition (s with b = 0)."""
         if self._uses_relations(edge_inputs):
-            return self._by_relation(edge_inputs, torch.zeros(()))
+            return self._by_relation(edge_inputs, 0.0)
         exponent = self.self_loop * edge_inputs.self_loops
         if edge_inputs.values.shape[1]:
-            exponent = edge_inputs.values @ self.coefficients + exponent
-        return edge_inputs.weights * torch.exp(exponent.clamp(-20, 20))
+            exponent = row_dots(edge_inputs.values, self.coefficients) + exponent
+        return edge_inputs.weights * exp(exponent.clip(-20, 20))
 
-    def normalized_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
+    def normalized_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Any:
         """Return s of each transition, `(m,)`."""
         if self._uses_relations(edge_inputs):
             return self._by_relation(edge_inputs, self.normalization)
@@ -192,39 +210,52 @@ class EdgeWeighting(nn.Module):
     def _uses_relations(self, edge_inputs: EdgeInputs) -> bool:
         return self.by_relation and edge_inputs.relations is not None
 
-    def _by_relation(self, edge_inputs: EdgeInputs, normalization: Tensor) -> Tensor:
+    def _by_relation(self, edge_inputs: EdgeInputs, normalization: Any) -> Any:
         """Return s of each transition, normalized by relation."""
         relations, count = edge_inputs.relations, edge_inputs.first_indicator
         assert relations is not None  # noqa: S101 - for the type checker
         strengths = edge_inputs.weights
         if edge_inputs.values.shape[1]:
-            exponent = edge_inputs.values[:, :count] @ self.coefficients[:count]
-            strengths = strengths * torch.exp(exponent.clamp(-20, 20))
-        log_weights = relations.log_weights(edge_inputs.names, self.coefficients, self.self_loop).clamp(-20, 20)
+            exponent = row_dots(edge_inputs.values[:, :count], self.coefficients[:count])
+            strengths = strengths * exp(exponent.clip(-20, 20))
+        log_weights = relations.log_weights(edge_inputs.names, self.coefficients, self.self_loop).clip(-20, 20)
         source, target = (
-            torch.log(group_sums(groups, strengths)) for groups in (relations.by_source, relations.by_target)
+            log(row_sums(group, strengths, size)[group]) for group, size in (relations.by_source, relations.by_target)
         )
-        share = strengths * torch.exp(log_weights - source)  # ρ_r g / d_ur
-        rows = torch.from_numpy(relations.rows)
-        total = torch.zeros(relations.num_nodes).index_add(0, rows, share)[rows]  # Σ_{r′ at u} ρ_r′
-        return share / total * torch.exp(normalization * (source - target))
+        share = strengths * exp(log_weights - source)  # ρ_r g / d_ur
+        total = row_sums(relations.rows, share, relations.num_nodes)[relations.rows]  # Σ_{r′ at u} ρ_r′
+        return share / total * exp(normalization * (source - target))
 
     def is_symmetric(self, edge_inputs: EdgeInputs) -> bool:
         """Return whether g(u, v) = g(v, u) in an undirected graph: not if it depends on relations, which differ."""
         directions = [place for place, name in enumerate(edge_inputs.names) if name.startswith(RELATION)]
-        return not self._uses_relations(edge_inputs) and not bool(self.coefficients.detach()[directions].any())
+        return not self._uses_relations(edge_inputs) and not bool(self.coefficients[directions].any())
 
-    def normalized_hop_weights(self) -> Tensor:
+    def normalized_hop_weights(self) -> Any:
         """Return h, `(K+1,)`, whose absolute values sum to 1."""
-        return self.hop_weights / self.hop_weights.abs().sum().clamp(min=1e-12)
+        return self.hop_weights / abs(self.hop_weights).sum().clip(min=1e-12)
+
+    def used_hop_weights(self) -> list[float]:
+        """Return h without trailing zeros, at least h_0."""
+        hop_weights: list[float] = self.normalized_hop_weights().tolist()
+        while len(hop_weights) > 1 and hop_weights[-1] == 0:
+            hop_weights.pop()
+        return hop_weights
+
+    def propagation(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> FixedPropagation:
+        """Return the sum over all paths with these weights."""
+        return FixedPropagation(transitions, self.normalized_weights(transitions, edge_inputs), self.used_hop_weights())
 
 
-def _tensor(values: Any) -> Tensor:
-    return torch.tensor(np.asarray(values, np.float32))
+def _float32(values: Any) -> Any:
+    return np.array(values, np.float32)
 
 
 class EdgePropagation:
-    """The sum over all paths of a graph, weighted by an `EdgeWeighting`; b and h are trained only with `train_hops`."""
+    """The sum over all paths of a graph, weighted by an `EdgeWeighting`, which training changes in place.
+
+    b and h are trained only with `train_hops`.
+    """
 
     def __init__(
         self,
@@ -234,10 +265,11 @@ class EdgePropagation:
         *,
         train_hops: bool = True,
     ) -> None:
-        self.transitions, self.edge_inputs, self.weighting = transitions, edge_inputs, weighting
-        self._trained = [weighting.coefficients, weighting.self_loop]
+        self.transitions, self.edge_inputs = transitions, edge_inputs.tensors()
+        self.weighting = weighting.trainable()
+        self._trained: list[nn.Parameter] = [self.weighting.coefficients, self.weighting.self_loop]
         if train_hops:
-            self._trained += [weighting.normalization, weighting.hop_weights]
+            self._trained += [self.weighting.normalization, self.weighting.hop_weights]
         self._initial = [parameter.detach().clone() for parameter in self._trained]
 
     def parameters(self) -> list[nn.Parameter]:
@@ -250,22 +282,17 @@ class EdgePropagation:
 
     def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
         """Return the propagation with the current weights, differentiable in them."""
+        from cge.models.autograd import propagate
+
         weights = self.weighting.normalized_weights(self.transitions, self.edge_inputs)
         hop_weights = self.weighting.normalized_hop_weights()
         return lambda inputs: propagate(self.transitions, weights, inputs, hop_weights)
 
     def fixed(self) -> FixedPropagation:
         """Return the propagation with the current weights as constants."""
-        return FixedPropagation(self.transitions, self.normalized_weights(), self.hop_weights())
+        return FixedPropagation(self.transitions, self.normalized_weights(), self.weighting.used_hop_weights())
 
-    @torch.no_grad()
     def normalized_weights(self) -> Tensor:
         """Return s of each transition, `(m,)`."""
-        return self.weighting.normalized_weights(self.transitions, self.edge_inputs)
-
-    def hop_weights(self) -> list[float]:
-        """Return h without trailing zeros, at least h_0."""
-        hop_weights: list[float] = self.weighting.normalized_hop_weights().tolist()
-        while len(hop_weights) > 1 and hop_weights[-1] == 0:
-            hop_weights.pop()
-        return hop_weights
+        weights: Tensor = self.weighting.normalized_weights(self.transitions, self.edge_inputs).detach()
+        return weights

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cge.models.sparse_products import NodeFeatures, feature_product, take_rows
+from cge.models.autograd import NodeFeatures, feature_product, take_rows
 
 
 class TableEncoder(nn.Module):

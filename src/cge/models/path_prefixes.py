@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.models.autograd import Propagation, sparse_matmul
 from cge.models.edge_weighting import EdgeInputs
 from cge.models.path_networks import PathTree, PathWeighting
-from cge.models.propagation import Propagation, SparsityPattern, TransitionMatrix, sparse_matmul
+from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix
 from cge.randomness import generator
 
 _PROJECTED = 8  # dimensions of the random projection of a node's features
@@ -111,11 +112,12 @@ def make_step_vectors(
     columns = [degree.astype(np.float32)[:, None]]
     if inputs is not None:
         random = generator(seed, "item projection").standard_normal((inputs.shape[1], _PROJECTED), np.float32)
-        projected = inputs.product(random) if hasattr(inputs, "product") else inputs.numpy() @ random
+        projected = inputs.product(random) if hasattr(inputs, "product") else inputs @ random
         columns.append(projected.astype(np.float32))
     node = torch.from_numpy(np.concatenate(columns, axis=1))
     ends = torch.cat([node[torch.from_numpy(transitions.indices)], node])
-    edges = torch.cat([edge_inputs.values, torch.zeros(transitions.num_nodes, edge_inputs.values.shape[1])])
+    values = torch.from_numpy(edge_inputs.values)
+    edges = torch.cat([values, torch.zeros(transitions.num_nodes, values.shape[1])])
     return torch.cat([edges, ends], dim=1)
 
 
@@ -144,20 +146,21 @@ class PrefixPropagation:
             prefixes = self.prefixes.of(nodes, self.transitions.num_nodes)
             return PrefixPropagation(prefixes, self.vectors, self.network, self.transitions).propagation()
         tokens, length = torch.from_numpy(self.prefixes.tokens), torch.from_numpy(self.prefixes.length)
-        return self._mean(self.network(self.vectors, tokens, length))
+        weights = self._shares(self.network(self.vectors, tokens, length))
+        return lambda inputs: sparse_matmul(self.pattern, weights, inputs)
 
-    def fixed(self) -> Propagation:
+    def fixed(self) -> FixedPropagation:
         """Return the mean with the current weights as constants."""
-        return self._mean(torch.from_numpy(self.weights()))
+        return FixedPropagation(self.pattern, self._shares(torch.from_numpy(self.weights())), [0.0, 1.0])
 
     def weights(self) -> Array:
         """Return the network's weight of each path, `(b,)`."""
         tree = PathTree.grow(self.prefixes.tokens, self.prefixes.length, self.prefixes.parents)
         return self.network.weigh(self.vectors, tree, self.pattern.n_jobs)
 
-    def _mean(self, weights: Tensor) -> Propagation:
+    def _shares(self, weights: Tensor) -> Tensor:
+        """Return the weight of each path as a share of those of its start."""
         values = self._count * weights
         rows = torch.from_numpy(self.pattern.rows)
         total = torch.zeros(self.pattern.num_nodes).index_add(0, rows, values).clamp(min=1e-12)
-        values = values / total[rows]
-        return lambda inputs: sparse_matmul(self.pattern, values, inputs)
+        return values / total[rows]

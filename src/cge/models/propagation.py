@@ -23,14 +23,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.sparse_products import NodeFeatures, SparseMatrix, matrix_product, sparse_product
-
-Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
+from cge.models.backends import Values, exp, log, row_sums
+from cge.models.sparse_products import SparseFeatures, SparseMatrix, array_product, is_small, sparse_product
 
 _MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
@@ -69,64 +66,34 @@ class TransitionMatrix(SparsityPattern):
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
-        nodes = np.arange(graph.num_nodes)
-        rows = np.repeat(nodes, np.diff(graph.indptr))
-        missing = np.setdiff1d(nodes, rows[rows == graph.indices])  # nodes without a self-loop
-        before = np.bincount(rows[graph.indices < rows], minlength=graph.num_nodes)  # entries of a row before it
-        place = (graph.indptr[:-1] + before)[missing]
-        self.graph_entry = np.insert(np.arange(len(rows)), place, -1)
-        rows, indices = np.insert(rows, place, missing), np.insert(graph.indices.astype(np.int64), place, missing)
-        super().__init__(rows, indices, graph.num_nodes, n_jobs)
+        nodes, indptr = np.arange(graph.num_nodes), graph.indptr
+        rows = np.repeat(nodes.astype(graph.indices.dtype), np.diff(indptr))
+        added = np.ones(graph.num_nodes, bool)  # whether a node has no self-loop
+        added[rows[rows == graph.indices]] = False
+        missing = np.flatnonzero(added)
+        smaller = np.concatenate([[0], np.cumsum(graph.indices < rows)])  # entries before a self-loop
+        place = indptr[missing] + (smaller[indptr[1:]] - smaller[indptr[:-1]])[missing] + np.arange(len(missing))
+        is_edge = np.ones(len(rows) + len(missing), bool)
+        is_edge[place] = False
+        self.graph_entry, indices = np.full(len(is_edge), -1), np.empty(len(is_edge), np.int64)
+        self.graph_entry[is_edge] = np.arange(len(rows))
+        indices[is_edge], indices[place] = graph.indices, missing
+        super().__init__(np.repeat(nodes, np.diff(indptr) + added), indices, graph.num_nodes, n_jobs)
 
 
-def normalized_weights(transitions: TransitionMatrix, edge_strengths: Tensor, normalization: Tensor | float) -> Tensor:
-    """Return s of each transition, `(m,)`, from edge strengths g, `(m,)`, and b; differentiable in both."""
-    rows, cols = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
-    degree = torch.zeros(transitions.num_nodes, dtype=edge_strengths.dtype).index_add(0, rows, edge_strengths)  # (n,)
-    log_degree = torch.log(degree)
-    return edge_strengths * torch.exp(-(1 - normalization) * log_degree[rows] - normalization * log_degree[cols])
-
-
-def sparse_matmul(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
-    """Return M x, `(n, d)`, for the sparse matrix M with entries `values (m,)`; differentiable in values and x."""
-    return matrix_product(_matrix(pattern, values), x, values)
-
-
-def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
-    return SparseMatrix(pattern.matrix(values.detach().numpy()), pattern.n_jobs)
-
-
-def propagate(transitions: TransitionMatrix, weights: Tensor, x: Tensor, hop_weights: Tensor | list[float]) -> Tensor:
-    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, `weights (m,)`, which are s, and `hop_weights`."""
-    matrix, power, total = _matrix(transitions, weights), x, hop_weights[0] * x  # power: M^k x
-    for weight in hop_weights[1:]:
-        power = matrix_product(matrix, power, weights)
-        total = total + weight * power
-    return total
-
-
-class _Propagate(torch.autograd.Function):
-    """Σ_k h_k M^k x for constant M and h, of all nodes or of the seed nodes of a neighborhood."""
-
-    @staticmethod
-    def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood | None) -> Tensor:
-        context.fixed, context.neighborhood = fixed, neighborhood
-        total = torch.from_numpy(fixed.sum(fixed.matrix.rows, x.detach().numpy(), neighborhood))
-        return total if neighborhood is None else total[neighborhood.seeds]
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        fixed, neighborhood = context.fixed, context.neighborhood
-        if neighborhood is not None:
-            return None, torch.from_numpy(fixed.neighborhood_gradient(gradient.detach(), neighborhood)), None
-        return None, torch.from_numpy(fixed.sum(fixed.matrix.columns, gradient.detach().numpy())), None
+def normalized_weights(transitions: TransitionMatrix, edge_strengths: Values, normalization: Any) -> Values:
+    """Return s of each transition, `(m,)`, from edge strengths g, `(m,)`, and b; differentiable in both (tensors)."""
+    rows, cols = transitions.rows, transitions.indices
+    log_degree = log(row_sums(rows, edge_strengths, transitions.num_nodes))  # (n,)
+    weights: Values = edge_strengths * exp(-(1 - normalization) * log_degree[rows] - normalization * log_degree[cols])
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
     """The nodes around the seed nodes `seeds (k,)`: `distance (n,)` in hops from the nearest seed, or `UNREACHED`."""
 
-    seeds: Tensor
+    seeds: Array
     distance: Array
 
     def within(self, max_hops: int) -> Array:
@@ -135,19 +102,34 @@ class Neighborhood:
 
 
 class FixedPropagation:
-    """`propagate` with constant weights: faster, and differentiable in the inputs only.
+    """The sum over paths with constant `weights (m,)`, which are s; of tensors, differentiable in the inputs only.
 
-    The sum is computed by Horner's rule: h_0 x + M (h_1 x + M (…)).
+    It is computed by Horner's rule: h_0 x + M (h_1 x + M (…)).
     """
 
-    def __init__(self, transitions: TransitionMatrix, weights: Tensor, hop_weights: Sequence[float]) -> None:
-        self.matrix, self.hop_weights = _matrix(transitions, weights), [float(weight) for weight in hop_weights]
+    def __init__(self, pattern: SparsityPattern, weights: Any, hop_weights: Sequence[float]) -> None:
+        self.matrix = SparseMatrix(pattern.matrix(np.asarray(weights)), pattern.n_jobs)
+        self.hop_weights = [float(weight) for weight in hop_weights]
         self._neighborhoods: deque[Neighborhood] = deque(maxlen=2)  # of an epoch's training and validation nodes
 
-    def __call__(self, inputs: Tensor, neighborhood: Neighborhood | None = None) -> Tensor:
+    def __call__(self, inputs: Values, neighborhood: Neighborhood | None = None) -> Values:
         """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the seed nodes of a neighborhood, `(k, d)`."""
-        propagated: Tensor = _Propagate.apply(self, inputs, neighborhood)  # type: ignore[no-untyped-call]
-        return propagated
+        if isinstance(inputs, np.ndarray):
+            if is_small(self.matrix.rows, inputs.shape[1]):
+                total = self._small_sum(inputs)
+            else:
+                total = self.sum(self.matrix.rows, inputs, neighborhood)
+            return total if neighborhood is None else total[neighborhood.seeds]
+        from cge.models.autograd import propagate_fixed
+
+        return propagate_fixed(self, inputs, neighborhood)
+
+    def _small_sum(self, x: Array) -> Array:
+        weights = [x.dtype.type(weight) for weight in self.hop_weights]
+        total: Array = weights[-1] * x
+        for weight in weights[-2::-1]:
+            total = self.matrix.rows @ total + weight * x
+        return total
 
     def sum(self, matrix: sp.csr_array, x: Array, neighborhood: Neighborhood | None = None) -> Array:
         """Return Σ_k h_k matrix^k x, each product only at the nodes of the neighborhood that the next one needs."""
@@ -161,12 +143,8 @@ class FixedPropagation:
             total, factor = sparse_product(matrix, total, self.matrix.n_jobs, **terms), 1.0
         return total
 
-    def neighborhood_gradient(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
-        """Return the gradient of the inputs, `(n, d)`, from that of the rows of its seed nodes, `(k, d)`."""
-        scattered = torch.empty(len(neighborhood.distance), gradient.shape[1], dtype=gradient.dtype)
-        scattered[neighborhood.seeds] = 0  # a node may occur twice; rows of other nodes are never read
-        scattered.index_add_(0, neighborhood.seeds, gradient)
-        base = scattered.numpy()
+    def neighborhood_gradient(self, base: Array, neighborhood: Neighborhood) -> Array:
+        """Return the gradient of the inputs, `(n, d)`, from that of the sums, of which only rows of seeds are read."""
         total, factor, distance = base, self.hop_weights[-1], neighborhood.distance
         for hop in range(1, len(self.hop_weights)):
             terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hop_weights[-1 - hop]}
@@ -175,13 +153,13 @@ class FixedPropagation:
         total[distance >= len(self.hop_weights)] = 0
         return total if len(self.hop_weights) > 1 else total * base.dtype.type(factor)
 
-    def neighborhood(self, seeds: Tensor) -> Neighborhood:
+    def neighborhood(self, seeds: Array) -> Neighborhood:
         """Return the nodes that paths from `seeds` reach; the last two results are cached."""
         for cached in self._neighborhoods:
-            if torch.equal(cached.seeds, seeds):
+            if np.array_equal(cached.seeds, seeds):
                 return cached
         distance = np.full(self.matrix.rows.shape[0], UNREACHED, np.int16)
-        frontier = np.unique(seeds.numpy())
+        frontier = np.unique(seeds)
         distance[frontier] = 0
         for hop in range(1, len(self.hop_weights)):
             reached = self.matrix.rows[frontier].indices
@@ -191,29 +169,28 @@ class FixedPropagation:
         return self._neighborhoods[-1]
 
 
-def propagate_rows(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Tensor:
+def propagate_rows(propagation: Callable[[Values], Values], inputs: Values, nodes: Any) -> Values:
     """Return the propagated inputs of some nodes, `(k, d)`; for few nodes, computed within their neighborhood."""
     if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_SEED_FRACTION * len(inputs):
-        return propagation(inputs, propagation.neighborhood(nodes))
-    return propagation(inputs)[nodes]
+        return propagation(inputs, propagation.neighborhood(np.asarray(nodes)))
+    rows: Values = propagation(inputs)[nodes]
+    return rows
 
 
-def propagate_columns(propagation: Propagation, inputs: NodeFeatures, nodes: Tensor) -> Iterator[Tensor]:
-    """Yield the propagated inputs of some nodes, `(k, f)`, in blocks of columns."""
-    columns = inputs if isinstance(inputs, Tensor) else inputs.rows.tocsc()
-    for first in range(0, inputs.shape[1], _COLUMNS):
+def column_blocks(inputs: Any) -> Iterator[Array]:
+    """Yield sparse or dense inputs `(n, f)` as dense blocks of columns."""
+    columns = inputs.rows.tocsc() if isinstance(inputs, SparseFeatures) else np.asarray(inputs)
+    for first in range(0, columns.shape[1], _COLUMNS):
         block: Any = columns[:, first : first + _COLUMNS]
-        dense = block.contiguous() if isinstance(block, Tensor) else torch.from_numpy(block.toarray())
-        yield propagate_rows(propagation, dense, nodes)
+        yield np.ascontiguousarray(block.toarray() if isinstance(inputs, SparseFeatures) else block)
 
 
-def propagated_lengths(propagation: Propagation, inputs: NodeFeatures, nodes: Tensor) -> Tensor:
+def propagated_lengths(propagation: FixedPropagation, inputs: Any, nodes: Array) -> Array:
     """Return the Euclidean length of the propagated inputs of some nodes, `(k,)`; 1 where it is zero."""
-    squares = torch.zeros(len(nodes), dtype=torch.float64)
-    for block in propagate_columns(propagation, inputs, nodes):
-        squares += block.double().square().sum(1)
-    lengths = squares.sqrt().float()
-    return torch.where(lengths > 0, lengths, 1.0)
+    squares = np.zeros(len(nodes))
+    for block in column_blocks(inputs):
+        squares += np.square(propagate_rows(propagation, block, nodes), dtype=np.float64).sum(axis=1)
+    return np.where(squares > 0, np.sqrt(squares), 1).astype(np.float32)
 
 
 def symmetric_weights(transitions: TransitionMatrix, strengths: Array, normalization: float) -> tuple[Array, Array]:
@@ -283,7 +260,7 @@ def label_propagation(
     matrix = transitions.matrix(weights.astype(np.float64))  # leaving labels out takes differences of large sums
     total, reached = hop_weights[0] * inputs, inputs
     for weight in hop_weights[1:]:
-        reached = sparse_product(matrix, reached, transitions.n_jobs)
+        reached = array_product(matrix, reached, transitions.n_jobs)
         total += weight * reached
     with_own = total[:, -1:].copy()
     if closed_walks is None:

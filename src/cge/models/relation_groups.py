@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.models.backends import Values, concatenate
 from cge.models.propagation import TransitionMatrix
 
 RELATION = "relation "  # before the name of a relation, as an edge input
@@ -27,7 +26,7 @@ def relation_input(relation: Sequence[str]) -> str:
 
 
 class RelationGroups:
-    """The relation of each transition, and sums over the transitions of one relation at a node.
+    """The relation of each transition, and the transitions of one relation at a node.
 
     `codes (m,)` are indices into `names`, the edge inputs of the graph's relations; the last one means a self-loop.
     """
@@ -44,28 +43,23 @@ class RelationGroups:
         return len(self.names)
 
     @cached_property
-    def by_source(self) -> tuple[Tensor, int]:
+    def by_source(self) -> tuple[Array, int]:
         """The group of each transition among those of its relation that leave its source, `(m,)`, and their number."""
         return self._groups(self.rows)
 
     @cached_property
-    def by_target(self) -> tuple[Tensor, int]:
+    def by_target(self) -> tuple[Array, int]:
         """The same among those that enter its target."""
         return self._groups(self._indices)
 
-    def _groups(self, nodes: Array) -> tuple[Tensor, int]:
+    def _groups(self, nodes: Array) -> tuple[Array, int]:
         keys, group = np.unique(nodes * (len(self) + 1) + self.codes, return_inverse=True)
-        return torch.from_numpy(group.reshape(-1)), len(keys)
+        return group.reshape(-1), len(keys)
 
-    def log_weights(self, names: Sequence[str], coefficients: Tensor, self_loop: Tensor) -> Tensor:
+    def log_weights(self, names: Sequence[str], coefficients: Values, self_loop: Values) -> Values:
         """Return the logarithm of the relation weight of each transition, `(m,)`; 0 for a relation without one."""
         place, count = {name: number for number, name in enumerate(names)}, len(coefficients)
-        table = torch.cat([coefficients, torch.zeros(1), self_loop.reshape(1)])
-        places = [*(place.get(name, count) for name in self.names), count + 1]
-        return table[torch.tensor(places)][torch.from_numpy(self.codes)]
-
-
-def group_sums(groups: tuple[Tensor, int], values: Tensor) -> Tensor:
-    """Return for each transition the sum of `values (m,)` over its group, `(m,)`; differentiable."""
-    group, count = groups
-    return torch.zeros(count, dtype=values.dtype).index_add(0, group, values)[group]
+        table = concatenate([coefficients, 0 * self_loop.reshape(1), self_loop.reshape(1)])
+        places = np.array([*(place.get(name, count) for name in self.names), count + 1])
+        weights: Values = table[places][self.codes]
+        return weights

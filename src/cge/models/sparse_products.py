@@ -1,7 +1,7 @@
 """Sparse matrix products and row operations, compiled and threaded; results do not depend on the number of threads.
 
-`sparse_product` multiplies a sparse by a dense matrix, `feature_product` does so for node features inside autograd,
-`unit_rows` normalizes rows and `keyed_dropout` sets a random share of dense numbers to zero.
+`sparse_product` multiplies a sparse by a dense matrix and `unit_rows` normalizes rows; `cge.models.autograd` has the
+products with gradients.
 """
 
 from __future__ import annotations
@@ -9,24 +9,20 @@ from __future__ import annotations
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
-from cge.parallel import float_kernel, kernel, prefetch, resolve_jobs, run_blocks, split_blocks
-from cge.randomness import STEP, mix
+from cge.parallel import float_kernel, prefetch, resolve_jobs, run_blocks, split_blocks
 
 _WORK = 2_000_000  # multiplications that are worth a thread
+_SMALL_WORK = 50_000_000  # multiplications that are not worth loading Numba
 _BLOCK = 4096  # rows that a thread computes at once
 _PREFETCH = 6  # entries ahead of which a row is loaded into the cache
 _MIN_LENGTH, _MAX_LENGTH = 1e-15, 1e15  # between these, squares are well within float32
 _CACHE_LINE = 16  # numbers
-_PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class SparseMatrix:
@@ -64,58 +60,6 @@ class SparseFeatures(SparseMatrix):
         return SparseFeatures(rows, self.n_jobs)
 
 
-NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
-
-
-class _MatMul(torch.autograd.Function):
-    """M x, with gradients for x and for the entries of M."""
-
-    @staticmethod
-    def forward(context: Any, matrix: SparseMatrix, _values: Tensor | None, x: Tensor) -> Tensor:
-        context.matrix = matrix
-        context.save_for_backward(x)
-        return torch.from_numpy(matrix.product(x.detach().numpy()))
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
-        matrix, to_values, to_x = context.matrix, None, None
-        upstream = np.ascontiguousarray(gradient.detach().numpy())
-        if context.needs_input_grad[1]:
-            x = np.ascontiguousarray(context.saved_tensors[0].detach().numpy())
-            to_values = torch.from_numpy(entry_dots(matrix.rows, upstream, x, np.float64(0), matrix.n_jobs))
-        if context.needs_input_grad[2]:
-            to_x = torch.from_numpy(matrix.transposed_product(upstream))
-        return None, to_values, to_x
-
-
-def matrix_product(matrix: SparseMatrix, x: Tensor, values: Tensor | None = None) -> Tensor:
-    """Return M x, differentiable in x, and in the entries of M if they are passed as `values` as well."""
-    product: Tensor = _MatMul.apply(matrix, values, x)  # type: ignore[no-untyped-call]
-    return product
-
-
-def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
-    """Return `x @ weight`, `(n, k)`, differentiable in `weight (f, k)`."""
-    return x @ weight if isinstance(x, Tensor) else matrix_product(x, weight)
-
-
-def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
-    """Return some rows of the features, sparse if they are sparse."""
-    return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
-
-
-def mean_squares(x: NodeFeatures) -> Tensor:
-    """Return the mean square of each feature over all nodes, `(f,)`.
-
-    >>> mean_squares(torch.tensor([[1.0, 0.0], [3.0, 2.0]]))
-    tensor([5., 2.])
-    """
-    if isinstance(x, Tensor):
-        return x.square().mean(0)
-    sums = np.bincount(x.rows.indices, np.square(x.rows.data, dtype=np.float64), minlength=x.shape[1])
-    return torch.from_numpy((sums / x.shape[0]).astype(x.rows.dtype))
-
-
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
 
@@ -128,12 +72,30 @@ def unit_rows(rows: Any, norm: str = "l2") -> Any:
     if not sp.issparse(rows):
         return rows / np.maximum(np.linalg.norm(rows, order, axis=1, keepdims=True), 1e-12)
     with np.errstate(over="ignore"):
-        lengths = sp.linalg.norm(rows, order, axis=1).astype(np.float64)
+        lengths = _lengths(rows, order).astype(np.float64)
     extreme = ~((lengths > _MIN_LENGTH) & (lengths < _MAX_LENGTH))
     if extreme.any():
-        lengths[extreme] = sp.linalg.norm(rows[extreme].astype(np.float64), order, axis=1)
+        lengths[extreme] = _lengths(rows[extreme].astype(np.float64), order)
     values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
     return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _lengths(rows: sp.csr_array, order: int) -> Array:
+    """Return the length of each sparse row, `(n,)`, as `scipy.sparse.linalg.norm`, which is slow to import."""
+    sizes = abs(rows)
+    return np.asarray(sizes.sum(axis=1) if order == 1 else np.sqrt(sizes.power(2).sum(axis=1)))
+
+
+def array_product(matrix: sp.csr_array, dense: Array, n_jobs: int | None) -> Array:
+    """Return `matrix @ dense` for predictions: small products by SciPy, since loading the kernels takes longer."""
+    if is_small(matrix, dense.shape[1]):
+        return np.asarray(matrix @ dense)
+    return sparse_product(matrix, dense, n_jobs)
+
+
+def is_small(matrix: sp.csr_array, width: int) -> bool:
+    """Return whether SciPy multiplies a matrix with `width` columns in less time than it takes to load the kernels."""
+    return bool(matrix.nnz * width < _SMALL_WORK)
 
 
 def sparse_product(
@@ -229,26 +191,3 @@ def _entry_dots(
             for d in range(lhs.shape[1]):
                 total += lhs[u, d] * rhs[v, d]
             dots[entry] = total
-
-
-def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
-    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
-
-    Each 64 random bits decide for two numbers, so the result does not depend on the number of threads.
-    """
-    source = values.contiguous().numpy().reshape(-1)
-    out = np.empty_like(source)
-    limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
-    work = split_blocks(-(-len(source) // 2), _PAIRS)
-    run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
-    return torch.from_numpy(out).reshape(values.shape)
-
-
-@kernel
-def _drop(source: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, out: Array) -> None:
-    for pair in range(first, stop):
-        bits = mix(key + np.uint64(pair) * STEP)
-        place = 2 * pair
-        out[place] = source[place] * factor if bits >> _HALF >= limit else 0
-        if place + 1 < len(source):
-            out[place + 1] = source[place + 1] * factor if bits & _LOWER >= limit else 0

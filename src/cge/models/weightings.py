@@ -16,16 +16,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from cge.errors import InputError
 from cge.models.edge_weighting import EdgeWeighting
-from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
+
+if TYPE_CHECKING:
+    from cge.models.path_networks import PathWeighting
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
-Network = Callable[[int], PathWeighting]  # takes the dimension of the per-step input vectors
+Network = Callable[[int], "PathWeighting"]  # takes the dimension of the per-step input vectors
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,10 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     """Return the network of that name, or None for "uniform"; a callable gets `dim` and returns its own network."""
     if weighting == "uniform":
         return None
+    from torch import nn
+
+    from cge.models.path_networks import PathWeighting
+
     if isinstance(weighting, nn.Module):
         expected = f"the class {type(weighting).__name__}, not an instance"
         raise InputError(parameter="weighting", expected=expected, found=weighting)
@@ -172,6 +176,13 @@ def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
     return EdgeWeighting(coefficients, 1.0, 0.5, [1.0] * (hops + 1))
 
 
+def _network(name: str, dim: int) -> PathWeighting:
+    from cge.models import path_networks
+
+    network: PathWeighting = getattr(path_networks, name)(dim)
+    return network
+
+
 def _register_all() -> None:
     simple, learned = SearchRole("simple"), SearchRole("learned")
     uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
@@ -192,12 +203,13 @@ def _register_all() -> None:
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
+    average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
     text = "a neural network weights each path: "
     register_weighting(
-        WeightingSpec("average", f"{text}a linear layer on the mean of its step vectors", network=AverageWeighting)
+        WeightingSpec("average", f"{text}a linear layer on the mean of its step vectors", network=average)
     )
-    register_weighting(WeightingSpec("cnn", f"{text}a CNN over its step vectors", network=CnnWeighting))
-    register_weighting(WeightingSpec("lstm", f"{text}an LSTM over its step vectors", network=LstmWeighting))
+    register_weighting(WeightingSpec("cnn", f"{text}a CNN over its step vectors", network=cnn))
+    register_weighting(WeightingSpec("lstm", f"{text}an LSTM over its step vectors", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)

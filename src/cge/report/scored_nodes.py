@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix
 
 from cge.arrays import Array
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, classify_vectors
@@ -64,8 +63,10 @@ class ScoredNodes:
         """Return the confusion matrix, a row for each true class; None in a multilabel task."""
         if self.target.multilabel:
             return None
-        true, predicted, classes = self.labels.argmax(1), self.probabilities.argmax(1), range(self.labels.shape[1])
-        return list(confusion_matrix(true, predicted, labels=classes).tolist())
+        true, predicted = self.labels.argmax(1), self.probabilities.argmax(1)
+        matrix = np.zeros((self.labels.shape[1],) * 2, np.int64)
+        np.add.at(matrix, (true, predicted), 1)
+        return list(matrix.tolist())
 
     def by_class(self) -> list[dict[str, Any]] | None:
         """Return precision, recall and F1 of each class in a multilabel task; None otherwise."""
@@ -140,15 +141,21 @@ def score_vectors(model: PathEstimator, scored: ScoredNodes) -> float | None:
 
 
 def compare_methods(
-    model: PathEstimator, scored: ScoredNodes, on_method: Callable[[str], object] | None = None
+    model: PathEstimator,
+    scored: ScoredNodes,
+    on_method: Callable[[str], object] | None = None,
+    *,
+    uniform: bool = True,
 ) -> list[dict[str, Any]]:
     """Return the scores of a trained model and of other methods, as rows of "method", "accuracy" and "interval".
 
-    All methods use the training and validation labels of the model. The row of uniform weights has the "gain" of the
-    model over it. `on_method` is called with the name of each method before it is trained.
+    All methods use the training and validation labels of the model. With `uniform`, which takes as long as a fit, one
+    of them is the model with uniform weights, whose row has the "gain" of the model over it. `on_method` is called with
+    the name of each method before it is trained.
     """
     rows, labels = [scored.row("cge", scored.probabilities)], labels_of(model, as_passed=scored.is_test)
-    methods: dict[str, Any] = {} if model.weighting_ == "uniform" else {_UNIFORM: uniform_copy(model)}
+    trained = uniform and model.weighting_ != "uniform"
+    methods: dict[str, Any] = {_UNIFORM: uniform_copy(model)} if trained else {}
     if model.graph_.features is not None:
         methods |= {"SGC": SGC(), "logistic regression (features)": FeatureClassifier()}
     for name, method in (methods | {"label propagation": LabelPropagation()}).items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from cge.errors import counted
 from cge.estimators.configs import OuterConfig, flat_params, flat_settings
-from cge.estimators.encoder_fit import encoder_settings, resolve_inputs
+from cge.estimators.encoder_options import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib import metadata as packages
 from io import BufferedReader
 from pathlib import Path
@@ -26,7 +27,7 @@ import numpy as np
 from cge.errors import FileFormatError, InputError, format_value
 
 MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 Record = TypeVar("Record")
 
@@ -115,13 +116,19 @@ def metadata_record(kind: type[Record], row: Any) -> Record:
     """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types."""
     if not isinstance(row, dict):
         raise InputError(f"expected an object with the fields of {kind.__name__}, found {format_value(row)}")
-    types = get_type_hints(kind)
+    types = _field_types(kind)
     unknown = [key for key in row if key not in types]
     if unknown:
         raise InputError(f"{kind.__name__} has no field {format_value(unknown[0])}")
+    return kind(**{name: metadata_field(row, name, *types[name]) for name in types})
+
+
+@cache
+def _field_types(kind: type) -> dict[str, list[Any]]:
+    """Return the types that each field of a dataclass may have."""
+    types = get_type_hints(kind)
     allowed = {name: get_args(types[name]) if isinstance(types[name], UnionType) else (types[name],) for name in types}
-    plain_types = {name: [get_origin(each) or each for each in allowed[name]] for name in types}
-    return kind(**{name: metadata_field(row, name, *plain_types[name]) for name in types})
+    return {name: [get_origin(each) or each for each in allowed[name]] for name in types}
 
 
 def to_bytes(manifest: Manifest) -> bytes:

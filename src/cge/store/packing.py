@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.checks import Features, checked_features, checked_weights
-from cge.data.files.arrays import checked_csr
+from cge.checks import Features, checked_csr, checked_features, checked_weights
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, unique_index

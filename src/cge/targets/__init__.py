@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.sparse_products import NodeFeatures
 from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
 from cge.targets.regression import Regression
 from cge.targets.target import Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cge.models.autograd import NodeFeatures
 
 __all__ = ["MultiLabel", "Regression", "SingleLabel", "Target", "Task", "encode_target", "restore_target"]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional
 
 from cge.arrays import Array
 from cge.metrics import accuracy, micro_f1
+from cge.models.backends import Values, sigmoid, softmax
 from cge.targets.label_encoding import members
 from cge.targets.target import Target, same_shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
 _CONFIDENT = 0.75  # probability above which a mean of two classes is confident; with c classes 2 / c is enough
@@ -37,21 +38,21 @@ class SingleLabel(Target):
         """Return the entropy of the class frequencies."""
         if class_weights is not None:
             return float(np.log(len(self.classes)))
-        prior = torch.bincount(labels, minlength=len(self.classes)).double() / len(labels)
+        prior = labels.bincount(minlength=len(self.classes)).double() / len(labels)
         return float(-(prior * prior.clamp(min=1e-12).log()).sum())
 
-    def outputs(self, scores: Tensor) -> Tensor:
+    def outputs(self, scores: Values) -> Values:
         """Return the softmax."""
-        return torch.softmax(scores, dim=1)
+        return softmax(scores)
 
     def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
         """Return the sharpened mean, and the nodes where the mean is confident."""
         confident = (mean.max(1).values > min(2 / mean.shape[1], _CONFIDENT)).float()
-        return torch.softmax(torch.log(mean.clamp(min=1e-30)) / sharpening, dim=1), confident
+        return softmax(mean.clamp(min=1e-30).log() / sharpening), confident
 
     def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
         """Return the cross-entropy from the posterior of label propagation."""
-        return -(torch.softmax(label_scores, dim=1) * torch.log_softmax(scores, dim=1)).sum(1)
+        return -(softmax(label_scores) * scores.log_softmax(1)).sum(1)
 
     def balanced_weights(self, matrix: Array) -> Array:
         """Return n / (c · count)."""
@@ -122,17 +123,19 @@ class MultiLabel(Target):
         best = (positive / (positive + 1 - prior)).clamp(1e-9, 1 - 1e-9)
         return float(-(positive * best.log() + (1 - prior) * (1 - best).log()).sum())
 
-    def outputs(self, scores: Tensor) -> Tensor:
+    def outputs(self, scores: Values) -> Values:
         """Return the sigmoid of each score."""
-        return torch.sigmoid(scores)
+        return sigmoid(scores)
 
     def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
         """Return each probability moved towards 0 or 1; all nodes count."""
-        return torch.sigmoid(torch.logit(mean, 1e-7) / sharpening), torch.ones(len(mean))
+        return sigmoid(mean.logit(1e-7) / sharpening), mean.new_ones(len(mean))
 
     def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
         """Return the binary cross-entropy from label propagation, summed over classes."""
-        target = torch.sigmoid(label_scores)
+        from torch.nn import functional
+
+        target = sigmoid(label_scores)
         return functional.binary_cross_entropy_with_logits(scores, target, reduction="none").sum(1)
 
     def balanced_weights(self, matrix: Array) -> Array:

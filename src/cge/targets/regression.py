@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 from cge.metrics import r2_score
+from cge.models.backends import Values
 from cge.targets.target import Target, same_shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _STRATA = 5  # quantiles that folds are stratified by
 
@@ -106,13 +108,13 @@ class Regression(Target):
         """Return the variance of the standardized labels."""
         return float(self._standardized(labels).double().var(correction=0))
 
-    def outputs(self, scores: Tensor) -> Tensor:
+    def outputs(self, scores: Values) -> Values:
         """Return values."""
         return scores * self.std + self.mean
 
     def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Return the mean itself; all nodes count."""
-        return mean, torch.full((len(mean),), 1.0)
+        return mean, mean.new_ones(len(mean))
 
     def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
         """Return the squared error from the propagated labels."""

@@ -10,17 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from torch import Tensor
 
 from cge import metrics
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.graph import Graph
-from cge.losses import supervised_loss
+from cge.models.backends import Values
 from cge.targets.label_encoding import encode_labels
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Target(ABC):
@@ -93,6 +95,8 @@ class Target(ABC):
 
     def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
         """Return the mean loss of scores `(k, c)`."""
+        from cge.losses import supervised_loss
+
         return supervised_loss(scores, labels, class_weights)
 
     @abstractmethod
@@ -100,7 +104,7 @@ class Target(ABC):
         """Return the loss of the best constant prediction, which knows nothing of the nodes."""
 
     @abstractmethod
-    def outputs(self, scores: Tensor) -> Tensor:
+    def outputs(self, scores: Values) -> Values:
         """Return the outputs of scores `(k, c)`: probabilities, or values."""
 
     @abstractmethod

@@ -17,7 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from cge.arrays import Array
-from cge.models.propagation import Propagation, propagate_columns
+from cge.models.autograd import Propagation
+from cge.models.propagation import column_blocks, propagate_rows
+from cge.models.sparse_products import SparseFeatures
 from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
@@ -25,30 +27,10 @@ from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
 from cge.training.logistic_training import LogisticTrainer
 from cge.training.path_trainer import PathTrainer
+from cge.training.selection import mean_and_error
 
 _Key = TypeVar("_Key")
 TrainFunction = Callable[[PathTrainer, str, int | None], None]  # trainer, name of a checkpoint, last epoch
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """A candidate of the search with its validation accuracy and its gain over the candidate it was compared with.
-
-    `stage` is the stage of the search, see `cge.training.candidates`. `accuracy_gain`, `log_loss_gain` (positive where
-    the log loss is lower), their standard errors (`…_se`) and `compared_with`, the name of the other candidate, are
-    None for a candidate that others were compared with.
-    """
-
-    stage: str
-    weighting: str
-    classifier: str
-    label_propagation: bool
-    accuracy: float
-    accuracy_gain: float | None
-    accuracy_gain_se: float | None
-    log_loss_gain: float | None
-    log_loss_gain_se: float | None
-    compared_with: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +83,6 @@ def not_worse(scores: Mapping[_Key, CandidateScore]) -> list[_Key]:
     """Return the key of the most accurate candidate, and those of others that it is not better than."""
     best = max(scores, key=lambda name: scores[name].accuracy)
     return [best, *(name for name in scores if name != best and not is_better(scores[best], scores[name]))]
-
-
-def mean_and_error(differences: Array) -> tuple[float, float]:
-    """Return the mean of paired differences `(k,)` and its standard error."""
-    if len(differences) < 2:
-        return 0.0, float("inf")
-    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
 
 
 class CandidateEvaluator:
@@ -188,7 +163,7 @@ class CandidateEvaluator:
         once = self.work.epoch_nodes(classifier) > 0
         return ClassifierTrainer(
             self.task,
-            self.data.inputs(spec.row_norm),
+            self.data.tensor_inputs(spec.row_norm),
             self._propagation(weighting),
             model,
             spec.settings,
@@ -200,13 +175,13 @@ class CandidateEvaluator:
 
     def _propagation(self, weighting: NamedWeighting) -> Propagation:
         if weighting.name not in self._propagations:
-            self._propagations[weighting.name] = weighting.propagation(self.data)
+            self._propagations[weighting.name] = weighting.training_propagation(self.data)
         return self._propagations[weighting.name]
 
     def _propagate_inputs(self, weighting: NamedWeighting, spec: ClassifierSpec) -> Tensor:
         """Return the propagated inputs of all nodes, dense, `(n, f)`."""
         if weighting.name not in self._propagated_inputs:
-            inputs: Any = self.data.inputs(spec.row_norm)
+            inputs: Any = self.data.tensor_inputs(spec.row_norm)
             with torch.no_grad():
                 self._propagated_inputs[weighting.name] = self._propagation(weighting)(inputs)
         return self._propagated_inputs[weighting.name]
@@ -216,7 +191,8 @@ class CandidateEvaluator:
         if weighting.name not in self._labeled_inputs:
             inputs, nodes = self.data.inputs(spec.row_norm), torch.cat([self.task.train, self.task.validation])
             with torch.no_grad():
-                blocks = list(propagate_columns(self._propagation(weighting), inputs, nodes))
+                dense, propagation = map(torch.from_numpy, column_blocks(inputs)), self._propagation(weighting)
+                blocks = [propagate_rows(propagation, block, nodes) for block in dense]
             self._labeled_inputs[weighting.name] = torch.cat(blocks, dim=1)
         rows = self._labeled_inputs[weighting.name]
         return functional.normalize(rows, dim=1) if spec.unit_rows else rows
@@ -242,8 +218,8 @@ def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: 
 
 def _problem_size(task: Task, data: EncoderData) -> ProblemSize:
     inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
-    if isinstance(inputs, Tensor):
-        entries, columns = inputs.numel() // DENSE, int(inputs.shape[1])
-    else:
+    if isinstance(inputs, SparseFeatures):
         entries, columns = int(inputs.rows.nnz), 0
+    else:
+        entries, columns = inputs.size // DENSE, int(inputs.shape[1])
     return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes, data.input_dim)

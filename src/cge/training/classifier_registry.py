@@ -8,27 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cge.errors import InputError
-from cge.models.classifiers import LogisticClassifier, MLPClassifier, PathClassifier, SparseClassifier
-from cge.training.classifier_training import ClassifierSettings
-from cge.training.encoder_data import EncoderData
-from cge.training.logistic_training import PENALTIES
-from cge.training.torch_state import seeded
 
+if TYPE_CHECKING:
+    from cge.models.classifiers import PathClassifier
+    from cge.training.encoder_data import EncoderData
+
+PENALTIES = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)  # values of C, for inputs of mean squared length 1
 DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large the graph is
 
 
+@dataclass(frozen=True)
+class ClassifierSettings:
+    """Settings of `ClassifierTrainer`; `drop_node`, `drop_feature` and `dropout` are shares between 0 and 1.
+
+    `warmup_epochs` use the supervised loss only; λ grows to `consistency_weight` in `rampup_epochs` more. An epoch
+    compares at most `max_consistency_nodes` nodes. With `distilled` the targets are the propagated labels.
+    """
+
+    n_augmentations: int = 4
+    drop_node: float = 0.5
+    drop_feature: float = 0.5
+    dropout: float = 0.5
+    consistency_weight: float = 1.5
+    sharpening: float = 0.1
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    warmup_epochs: int = 50
+    rampup_epochs: int = 100
+    max_epochs: int = 500
+    patience: int = 100
+    max_consistency_nodes: int = 5_000
+    distilled: bool = False
+    seed: int = 0
+
+    @property
+    def first_full_epoch(self) -> int:
+        """The number of the first epoch (from 0) with full λ."""
+        return self.warmup_epochs + self.rampup_epochs if self.consistency_weight > 0 else 0
+
+
 def _mlp(data: EncoderData, dim: int, classes: int) -> PathClassifier:
+    from cge.models.classifiers import MLPClassifier
+
     return MLPClassifier(data.input_dim, dim, classes)
 
 
 def _sparse(data: EncoderData, dim: int, classes: int) -> PathClassifier:  # noqa: ARG001 - has no vectors
+    from cge.models.classifiers import SparseClassifier
+
     return SparseClassifier(*data.input_statistics(), classes)
 
 
 def _logistic(data: EncoderData, dim: int, classes: int) -> PathClassifier:  # noqa: ARG001 - has no vectors
+    from cge.models.classifiers import LogisticClassifier
+
     return LogisticClassifier(data.input_dim, classes)
 
 
@@ -95,7 +131,6 @@ def register_classifier(spec: ClassifierSpec) -> ClassifierSpec:
     Examples
     --------
     >>> import cge
-    >>> from cge.training.classifier_training import ClassifierSettings
     >>> settings = ClassifierSettings(n_augmentations=2, drop_node=0.3)
     >>> spec = cge.ClassifierSpec("two-views", "an MLP with a consistency loss", settings=settings)
     >>> cge.register_classifier(spec).requires_label_propagation
@@ -117,6 +152,8 @@ def classifier_descriptions() -> dict[str, str]:
 
 def make_classifier(name: str, data: EncoderData, dim: int, classes: int, seed: int) -> PathClassifier:
     """Return an untrained classifier for the inputs of a graph's nodes."""
+    from cge.training.torch_state import seeded
+
     with seeded(seed, "reader"):
         return CLASSIFIERS[name].make(data, dim, classes)
 

@@ -23,43 +23,15 @@ from torch import Tensor
 
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
+from cge.models.autograd import NodeFeatures, Propagation, keyed_dropout
 from cge.models.classifiers import PathClassifier, TwoLayerNetwork
-from cge.models.propagation import Propagation, propagate_rows
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
+from cge.models.propagation import propagate_rows
+from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
 from cge.targets import Task
+from cge.training.classifier_registry import ClassifierSettings
 from cge.training.path_trainer import PathTrainer
 from cge.training.torch_state import check_finite, load_module, module_arrays, one_thread
-
-
-@dataclass(frozen=True)
-class ClassifierSettings:
-    """Settings of `ClassifierTrainer`; `drop_node`, `drop_feature` and `dropout` are shares between 0 and 1.
-
-    `warmup_epochs` use the supervised loss only; λ grows to `consistency_weight` in `rampup_epochs` more. An epoch
-    compares at most `max_consistency_nodes` nodes. With `distilled` the targets are the propagated labels.
-    """
-
-    n_augmentations: int = 4
-    drop_node: float = 0.5
-    drop_feature: float = 0.5
-    dropout: float = 0.5
-    consistency_weight: float = 1.5
-    sharpening: float = 0.1
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-4
-    warmup_epochs: int = 50
-    rampup_epochs: int = 100
-    max_epochs: int = 500
-    patience: int = 100
-    max_consistency_nodes: int = 5_000
-    distilled: bool = False
-    seed: int = 0
-
-    @property
-    def first_full_epoch(self) -> int:
-        """The number of the first epoch (from 0) with full λ."""
-        return self.warmup_epochs + self.rampup_epochs if self.consistency_weight > 0 else 0
 
 
 class ClassifierTrainer(PathTrainer):

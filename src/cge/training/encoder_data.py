@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
@@ -23,19 +21,23 @@ from cge.models.edge_weighting import (
     make_edge_inputs,
     mean_edge_weight,
 )
-from cge.models.path_networks import PathWeighting
-from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_step_vectors, sample_prefixes
 from cge.models.propagation import (
-    Propagation,
+    FixedPropagation,
     TransitionMatrix,
     closed_walk_weights,
     label_propagation,
     symmetric_weights,
 )
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
+from cge.models.sparse_products import SparseFeatures, unit_rows
 from cge.sampling import Walker
 from cge.targets import Target
-from cge.training.torch_state import one_thread
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cge.models.autograd import NodeFeatures, Propagation
+    from cge.models.path_networks import PathWeighting
+    from cge.models.path_prefixes import Prefixes, PrefixPropagation
 
 LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
 LABEL_HOP_WEIGHTS = [1.0] * (LABEL_PROPAGATION_HOPS + 1)
@@ -67,6 +69,7 @@ class EncoderData:
         dense_scale: tuple[Array, Array] | None = None,
         walk_vectors: Array | None = None,
         transitions: TransitionMatrix | None = None,
+        components: Array | None = None,
     ) -> None:
         features = graph.features
         if training_data is not None:
@@ -81,11 +84,11 @@ class EncoderData:
             self.learned_nodes: Array = training_data.learned_nodes
         else:
             self.learned_nodes = _nodes_without_features(graph) if inputs == "auto" else np.empty(0, np.int64)
-        self._given_edge_scale = edge_scale
+        self._given_edge_scale, self._given_components = edge_scale, components
         self._self_loop_weight: float
         self._self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
-        self._inputs: dict[str, NodeFeatures] = {}
+        self._inputs: dict[str, Array | SparseFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._step_vectors: dict[int, Tensor] = {}
         self.closed_walks: dict[str, tuple[Array, Array]] = {}
@@ -104,7 +107,7 @@ class EncoderData:
 
     def edge_inputs_of(self, weighting: EdgeWeighting) -> EdgeInputs:
         """Return the edge inputs that a weighting uses: the full table is expensive, and not needed where θ = 0."""
-        if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.detach().any()):
+        if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.any()):
             return self.edge_inputs
         return basic_edge_inputs(self.graph, self.transitions, self._self_loop_weight)
 
@@ -130,20 +133,28 @@ class EncoderData:
         graph = (self if self.training_data is None else self.training_data).graph
         return (*(self.graph.feature_names or range(features.shape[1])), *graph.node_ids[self.learned_nodes].tolist())
 
-    def inputs(self, norm: str) -> NodeFeatures:
+    def inputs(self, norm: str) -> Array | SparseFeatures:
         """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, dense ones in "l2"."""
         if norm not in self._inputs:
             features: Any = self.graph.features
             if self.uses_features and not sp.issparse(features):
-                self._inputs[norm] = self._coordinates(torch.from_numpy(self.dense_rows))
+                rows = self.dense_rows
+                self._inputs[norm] = rows if self.components is None else rows @ self.components
             elif self.uses_features or self.walk_vectors is None:
                 rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
                 if self.uses_features and len(self.learned_nodes):
                     rows = sp.csr_array(sp.hstack([rows, self._one_hot()[:, self.learned_nodes]]))
                 self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
             else:
-                self._inputs[norm] = torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
+                self._inputs[norm] = self._walk_vectors_of_nodes(self.walk_vectors)
         return self._inputs[norm]
+
+    def tensor_inputs(self, norm: str) -> NodeFeatures:
+        """Return the inputs for training: dense ones as a tensor."""
+        import torch
+
+        inputs = self.inputs(norm)
+        return inputs if isinstance(inputs, SparseFeatures) else torch.from_numpy(inputs)
 
     @cached_property
     def components(self) -> Array | None:
@@ -156,17 +167,17 @@ class EncoderData:
         features: Any = self.graph.features
         if not self.uses_features or sp.issparse(features) or features.shape[1] < _WIDE or len(self.graph) > _FEW_NODES:
             return None
+        if self._given_components is not None:
+            return self._given_components
+        import torch
+
+        from cge.training.torch_state import one_thread
+
         with one_thread():
             rows = torch.from_numpy(self.dense_rows).double()
             values, vectors = torch.linalg.eigh(rows @ rows.T)
             used = values > 1e-9 * values[-1].clamp(min=1e-30)
             return np.asarray((rows.T @ vectors[:, used] / values[used].sqrt()).float().numpy())
-
-    def _coordinates(self, rows: Tensor) -> Tensor:
-        if self.components is None:
-            return rows
-        with one_thread():
-            return rows @ torch.from_numpy(self.components)
 
     @cached_property
     def dense_rows(self) -> Array:
@@ -197,8 +208,10 @@ class EncoderData:
 
     def input_statistics(self) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of each column of the inputs, `(f,)`."""
-        inputs = self.inputs("l2")
-        if isinstance(inputs, Tensor):
+        import torch
+
+        inputs = self.tensor_inputs("l2")
+        if not isinstance(inputs, SparseFeatures):
             return inputs.mean(0), inputs.std(0).clamp(min=1e-6)
         rows, count = inputs.rows, inputs.shape[0]
         mean = np.asarray(rows.sum(axis=0)).ravel() / count
@@ -211,18 +224,19 @@ class EncoderData:
     def has_inputs(self) -> Array:
         """Which nodes have an input other than zero, `(n,)`."""
         inputs = self.inputs("l2")
-        if isinstance(inputs, Tensor):
-            return np.asarray(inputs.any(1))
+        if not isinstance(inputs, SparseFeatures):
+            return np.asarray(inputs.any(axis=1))
         nonzero_before = np.concatenate([[0], np.cumsum(inputs.rows.data != 0)])
         return np.asarray(np.diff(nonzero_before[inputs.rows.indptr]) > 0)
 
     def prefixes(self, name: str, weighting: EdgeWeighting, walks: int, seed: int) -> Prefixes:
         """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
+        from cge.models.path_prefixes import sample_prefixes
+
         key = (name, walks, seed)
         if key not in self._prefixes:
             transitions, length = self.transitions, len(weighting.hop_weights)
-            with torch.no_grad():
-                edge_strengths = weighting.edge_strengths(self.edge_inputs).numpy()
+            edge_strengths = weighting.edge_strengths(self.edge_inputs)
             walk_graph = Graph.from_scipy(transitions.matrix(edge_strengths), directed=True, self_loops=True)
             walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=("prefixes",))
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
@@ -233,6 +247,8 @@ class EncoderData:
 
     def step_vectors(self, seed: int) -> Tensor:
         """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of starts."""
+        from cge.models.path_prefixes import make_step_vectors
+
         if seed not in self._step_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
             degrees = (self if self.training_data is None else self.training_data).graph.degrees
@@ -260,15 +276,23 @@ class NamedWeighting:
             return self.module
         return self.start.edge_weighting  # type: ignore[union-attr]
 
-    def propagation(self, data: EncoderData) -> Propagation:
+    def propagation(self, data: EncoderData) -> FixedPropagation:
         """Return the weighted sum over the paths of a graph, with constant weights."""
+        if isinstance(self.module, EdgeWeighting):
+            return self.module.propagation(data.transitions, data.edge_inputs_of(self.module))
+        return self.trainable(data).fixed()
+
+    def training_propagation(self, data: EncoderData) -> Propagation:
+        """Return the same with the weights that PyTorch computes, to the last bit as in the outer problem."""
         if isinstance(self.module, EdgeWeighting):
             return EdgePropagation(data.transitions, data.edge_inputs_of(self.module), self.module).fixed()
         return self.trainable(data).fixed()
 
     def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
         """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
-        if not isinstance(self.module, PathWeighting) or self.start is None:
+        from cge.models.path_prefixes import PrefixPropagation
+
+        if isinstance(self.module, EdgeWeighting) or self.start is None:
             raise TypeError("only networks use sampled paths")
         prefixes = data.prefixes(self.start.name, self.start.edge_weighting, *self.sampled)
         if starts is not None:
@@ -301,9 +325,8 @@ class NamedWeighting:
         weighting, transitions = self.edge_weighting, data.transitions
         edge_inputs = data.edge_inputs_of(weighting)
         if data.graph.directed or not weighting.is_symmetric(edge_inputs):
-            return EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy(), None
-        with torch.no_grad():
-            edge_strengths = weighting.edge_strengths(edge_inputs).double().numpy()
+            return weighting.normalized_weights(transitions, edge_inputs), None
+        edge_strengths = weighting.edge_strengths(edge_inputs).astype(np.float64)
         return symmetric_weights(transitions, edge_strengths, weighting.normalization.item())
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
@@ -322,13 +345,16 @@ class NamedWeighting:
         weighting, weights = self.edge_weighting, np.zeros(len(paths))
         valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hop_weights)) & (length > 0)
         uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
-        with torch.no_grad():
-            edge_weights = [each.normalized_weights(transitions, data.edge_inputs) for each in (weighting, uniform)]
-            relative_hops = weighting.normalized_hop_weights().double().numpy() * len(weighting.hop_weights)
-        values, walk = (np.add.reduceat(each.double().numpy(), first) for each in edge_weights)
+        edge_weights = [
+            each.normalized_weights(transitions, data.edge_inputs_of(each)) for each in (weighting, uniform)
+        ]
+        relative_hops = weighting.normalized_hop_weights().astype(np.float64) * len(weighting.hop_weights)
+        values, walk = (np.add.reduceat(each.astype(np.float64), first) for each in edge_weights)
         ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
         weights[valid] = relative_hops[length[valid] - 1] * ratios.prod(axis=1)
-        if isinstance(self.module, PathWeighting) and valid.any():
+        if not isinstance(self.module, EdgeWeighting) and valid.any():
+            import torch
+
             starts = len(transitions) + nodes[valid, :1]
             tokens = np.concatenate([starts, np.where(present, first[entries], -1)[valid]], axis=1)
             vectors = data.step_vectors(self.sampled[1])

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
-from cge.models.path_networks import PathWeighting
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER, ClassifierSpec
-from cge.training.learned_weighting import OuterSettings
+
+if TYPE_CHECKING:
+    from cge.models.path_networks import PathWeighting
 
 _WORK = 5e11  # multiplications of a training: about two minutes on two cores
 SEARCH_BUDGET = 2 * _WORK  # of all candidates of the model search at most
@@ -20,6 +22,24 @@ _CONVEX_SHARE = 0.1  # of a training's work that logistic regression may take
 _MIN_EPOCHS = 50
 _CONSISTENCY_EPOCHS = 200  # that any classifier with a consistency loss needs before it can be compared
 DENSE = 6  # entries of dense inputs that cost as much as a sparse one
+
+
+@dataclass(frozen=True)
+class OuterSettings:
+    """Settings of `OuterProblem`."""
+
+    nodes: int | None = None  # labeled nodes that a step uses at most, where weights are expensive; None uses all
+    dim: int = 16
+    steps: int = 150  # of classifiers and weights
+    warmup_steps: int = 30  # of the classifiers only, before
+    learning_rate: float = 0.03
+    weighting_lr: float = 0.03
+    penalty: float = 1.0
+    weight_decay: float = 5e-4
+    drop_feature: float = 0.5
+    dropout: float = 0.5
+    seed: int = 0
+    n_jobs: int | None = 1
 
 
 @dataclass(frozen=True)

@@ -17,32 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from cge.arrays import Array
+from cge.models.autograd import NodeFeatures
 from cge.models.classifiers import MLPClassifier
-from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.classifier_training import drop_features, dropout_mask
+from cge.training.encoder_settings import OuterSettings
 from cge.training.torch_state import one_thread, seeded
 
 _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
-
-
-@dataclass(frozen=True)
-class OuterSettings:
-    """Settings of `OuterProblem`."""
-
-    nodes: int | None = None  # labeled nodes that a step uses at most, where weights are expensive; None uses all
-    dim: int = 16
-    steps: int = 150  # of classifiers and weights
-    warmup_steps: int = 30  # of the classifiers only, before
-    learning_rate: float = 0.03
-    weighting_lr: float = 0.03
-    penalty: float = 1.0
-    weight_decay: float = 5e-4
-    drop_feature: float = 0.5
-    dropout: float = 0.5
-    seed: int = 0
-    n_jobs: int | None = 1
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
+from cge.training.classifier_registry import PENALTIES
 from cge.training.path_trainer import PathTrainer
 from cge.training.torch_state import check_finite
 
-PENALTIES = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)  # values of C, for inputs of mean squared length 1
 _ITERATIONS = 100  # of L-BFGS for a value of C
 _TOLERANCE = 1e-6  # of the gradient
 

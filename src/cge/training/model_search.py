@@ -18,18 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from cge.errors import Message
-from cge.models.classifiers import PathClassifier
-from cge.models.edge_weighting import EdgePropagation
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
     CandidateScore,
-    SearchResult,
     is_better,
     not_worse,
     score_candidate,
@@ -46,40 +44,10 @@ from cge.training.candidates import (
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
+from cge.training.selection import SearchResult, Selection
 from cge.training.torch_state import seeded
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
-
-
-class TrainedClassifier(NamedTuple):
-    """A classifier of an ensemble, with its name and the path weights that it is trained with."""
-
-    name: str
-    classifier: PathClassifier
-    weighting: NamedWeighting
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """The selected weighting, the classifiers whose probabilities are averaged, and whether labels are propagated.
-
-    `gain_over_uniform` is the gain in validation accuracy over uniform weights with its standard error; None where they
-    were not compared. `notices` are for the user. `runners_up` are candidates with other weightings, with the name of
-    the classifier, that are not worse than the selected one on the validation labels.
-    """
-
-    weighting: NamedWeighting
-    classifiers: tuple[str, ...]
-    label_propagation: bool
-    results: tuple[SearchResult, ...] = ()
-    gain_over_uniform: tuple[float, float] | None = None
-    notices: tuple[Message, ...] = ()
-    runners_up: tuple[tuple[NamedWeighting, str], ...] = ()
-
-    @property
-    def any_learned(self) -> bool:
-        """Whether a weighting was learned from labels, selected or not."""
-        return any(is_learned(name) for name in (self.weighting.name, *(result.weighting for result in self.results)))
 
 
 class ModelSearch:
@@ -229,14 +197,15 @@ class ModelSearch:
             learned = NamedWeighting(self.state.reference if spec is None else spec.name, network, sampled, start)
             propagation = learned.trainable(data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
-        inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
+        inputs, class_weights = self.data.tensor_inputs("l2"), self.evaluator.class_weights
         outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
         if not outcome.beats_chance and self.evaluator.settings.weighting != "auto":
             problem = (
                 "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
             self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
-        learned.module.eval()
+        if not isinstance(learned.module, EdgeWeighting):
+            learned.module.eval()
         return learned
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:

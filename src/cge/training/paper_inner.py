@@ -15,7 +15,8 @@ from torch.func import functional_call
 
 from cge.arrays import Array
 from cge.losses import supervised_loss
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, mean_squares, take_rows
+from cge.models.autograd import NodeFeatures, mean_squares, take_rows
+from cge.models.sparse_products import SparseFeatures
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.targets import Task
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective

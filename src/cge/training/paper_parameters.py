@@ -13,10 +13,13 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.graph import Graph
-from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_network
-from cge.models.sparse_products import NodeFeatures, take_rows
+from cge.models.autograd import NodeFeatures, take_rows
+from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import make_network
 from cge.randomness import generator
-from cge.training.torch_state import check_array, load_module, module_arrays, seeded
+from cge.training.stored_state import check_array
+from cge.training.torch_state import load_module, module_arrays, seeded
 
 MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}

@@ -26,7 +26,8 @@ from cge.training.history import History, PaperEpoch
 from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining, WalkBatch
 from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_parameters import ModelShape, Parameters, TrainingSettings
-from cge.training.torch_state import Callback, EpochTrainer, StateCallback, TrainerState, check_finite, one_thread
+from cge.training.stored_state import TrainerState
+from cge.training.torch_state import Callback, EpochTrainer, StateCallback, check_finite, one_thread
 
 _BATCHES = 32  # batches of walks in an epoch
 _MIN_BATCH = 256  # walks

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -17,16 +17,9 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.randomness import key
+from cge.training.stored_state import TrainerState, arrays_below, finite_array
 
 _LOCK = threading.RLock()  # PyTorch has one generator and one number of threads for all threads of a process
-
-
-@dataclass(frozen=True, eq=False)
-class TrainerState:
-    """The state of a training after an epoch, from which it continues to the same bytes."""
-
-    metadata: dict[str, Any]
-    arrays: Mapping[str, Array]
 
 
 Callback = Callable[[Any], None] | None  # of an epoch
@@ -98,11 +91,6 @@ class EpochTrainer(ABC):
             raise InputError(f"the saved state does not belong to this training: {error}") from error
 
 
-def arrays_below(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Context in which PyTorch uses one thread: the rounding of sums depends on the number of threads.
@@ -135,18 +123,7 @@ def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> No
     """Load a module's parameters and buffers from the result of `module_arrays`."""
     with torch.no_grad():
         for part, value in module.state_dict().items():
-            check_array(arrays, f"{name}.{part}", tuple(value.shape))
-            if not np.isfinite(arrays[f"{name}.{part}"]).all():
-                raise InputError(f"the parameters {name}.{part} are not finite")
-            value.copy_(torch.tensor(arrays[f"{name}.{part}"]))
-
-
-def check_array(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> None:
-    """Raise an error if an array is missing or has another shape."""
-    if name not in arrays:
-        raise InputError(f"the parameters {name} are missing")
-    if arrays[name].shape != shape:
-        raise InputError(f"the parameters {name} must have shape {shape}, found {arrays[name].shape}")
+            value.copy_(torch.from_numpy(finite_array(arrays, f"{name}.{part}", tuple(value.shape))))
 
 
 def check_finite(value: float | Array, problem: str, parameter: str, now: float) -> None:

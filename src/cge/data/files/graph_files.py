@@ -105,7 +105,7 @@ def read_graph(
         raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
-    return read_graph_with_summary(edges, features, nodes=nodes, node_types=node_types, options=options, **flags)[0]
+    return _read(edges, features, nodes=nodes, node_types=node_types, options=options, **flags)[0]
 
 
 def read_graph_with_summary(
@@ -121,8 +121,32 @@ def read_graph_with_summary(
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
+    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
+    types: dict[str, Any] = {"node_types": node_types, "reverse_edges": reverse_edges}
+    graph, loaded, forward = _read(edges, features, nodes=nodes, options=options, **flags, **types)
+    node_path = None if nodes is None else file_path(nodes)
+    return graph, summarize_edges(_path_of(edges), loaded, forward, self_loops, options, node_path)
+
+
+def _path_of(edges: FilePath | Mapping[str, FilePath]) -> Path:
+    """Return the path of the edges, as messages name it."""
     paths = edges.values() if isinstance(edges, Mapping) else [edges]
-    path = Path(", ".join(str(file_path(each)) for each in paths))
+    return Path(", ".join(str(file_path(each)) for each in paths))
+
+
+def _read(
+    edges: FilePath | Mapping[str, FilePath],
+    features: FilePath | Mapping[str, FilePath] | None,
+    *,
+    nodes: FilePath | None,
+    options: EdgeOptions,
+    directed: bool,
+    self_loops: bool,
+    node_types: FilePath | None,
+    reverse_edges: bool,
+) -> tuple[Graph, Any, Graph]:
+    """Return a graph, its edges as they were loaded, and the graph without reverse edges."""
+    path = _path_of(edges)
     by_type = features if isinstance(features, Mapping) else None
     node_path = None if nodes is None else file_path(nodes)
     feature_path = None if features is None or by_type is not None else file_path(features)  # type: ignore[arg-type]
@@ -151,12 +175,11 @@ def read_graph_with_summary(
             graph = replace(graph, features=features_read, feature_names=rows.names)
     except MemoryError:
         raise FileFormatError(path, "the graph needs more memory than this machine has") from None
-    summary = summarize_edges(path, loaded, graph, self_loops, options, node_path)
     if reverse_edges and not directed:
         raise InputError(
             Message.of("{reverse_edges} needs {directed}; an undirected graph has both directions already")
         )
-    return graph.with_reverse_edges() if reverse_edges else graph, summary
+    return graph.with_reverse_edges() if reverse_edges else graph, loaded, graph
 
 
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:

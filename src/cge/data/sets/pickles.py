@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
-from cge.data.files.arrays import checked_csr
+from cge.checks import checked_csr
 from cge.data.sets.fetch import read_checked, short_message
 from cge.errors import FileFormatError, format_value
 

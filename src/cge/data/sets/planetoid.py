@@ -31,8 +31,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.checks import checked_csr
 from cge.data.dataset import Dataset
-from cge.data.files.arrays import checked_csr, load_members
+from cge.data.files.arrays import load_members
 from cge.data.sets.fetch import read_checked
 from cge.data.sets.pickles import read_pickle
 from cge.data.splits import Split

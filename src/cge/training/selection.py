@@ -1,0 +1,73 @@
+"""What a model search selects: its results, the selected model, and the trained classifiers of an ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cge.arrays import Array
+from cge.errors import Message
+from cge.models.fixed_classifier import FixedClassifier
+from cge.models.weightings import is_learned
+from cge.training.encoder_data import NamedWeighting
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A candidate of the search with its validation accuracy and its gain over the candidate it was compared with.
+
+    `stage` is the stage of the search, see `cge.training.candidates`. `accuracy_gain`, `log_loss_gain` (positive where
+    the log loss is lower), their standard errors (`…_se`) and `compared_with`, the name of the other candidate, are
+    None for a candidate that others were compared with.
+    """
+
+    stage: str
+    weighting: str
+    classifier: str
+    label_propagation: bool
+    accuracy: float
+    accuracy_gain: float | None
+    accuracy_gain_se: float | None
+    log_loss_gain: float | None
+    log_loss_gain_se: float | None
+    compared_with: str | None
+
+
+class TrainedClassifier(NamedTuple):
+    """A classifier of an ensemble, with its name and the path weights that it is trained with."""
+
+    name: str
+    classifier: FixedClassifier
+    weighting: NamedWeighting
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The selected weighting, the classifiers whose probabilities are averaged, and whether labels are propagated.
+
+    `gain_over_uniform` is the gain in validation accuracy over uniform weights with its standard error; None where they
+    were not compared. `notices` are for the user. `runners_up` are candidates with other weightings, with the name of
+    the classifier, that are not worse than the selected one on the validation labels.
+    """
+
+    weighting: NamedWeighting
+    classifiers: tuple[str, ...]
+    label_propagation: bool
+    results: tuple[SearchResult, ...] = ()
+    gain_over_uniform: tuple[float, float] | None = None
+    notices: tuple[Message, ...] = ()
+    runners_up: tuple[tuple[NamedWeighting, str], ...] = ()
+
+    @property
+    def any_learned(self) -> bool:
+        """Whether a weighting was learned from labels, selected or not."""
+        return any(is_learned(name) for name in (self.weighting.name, *(result.weighting for result in self.results)))
+
+
+def mean_and_error(differences: Array) -> tuple[float, float]:
+    """Return the mean of paired differences `(k,)` and its standard error."""
+    if len(differences) < 2:
+        return 0.0, float("inf")
+    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
