@@ -24,8 +24,8 @@ from cge.models.path_networks import PathTree, PathWeighting
 from cge.sampling import Walker, subpaths
 from cge.training.paper_inner import MIN_PATH_NODES
 from studies.cells import Cell
+from studies.random_edges import with_random_edges
 from studies.tables import read_table
-from studies.weights import with_random_edges
 
 __all__ = [
     "BOUNDS",

@@ -26,14 +26,14 @@ from cge.estimators.encoder_options import encoder_settings
 from cge.evaluation.protocol import draw_split
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
-from cge.randomness import generator
 from cge.sampling import Walker
 from cge.targets import Task
 from cge.training.encoder_data import EncoderData
 from studies.attempts import ATTEMPTS, attempt
 from studies.cells import Cell
+from studies.random_edges import with_random_edges
 
-__all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of", "with_random_edges"]
+__all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of"]
 
 Array = npt.NDArray[Any]
 
@@ -127,18 +127,6 @@ def cells(only: str | None, seeds: int) -> Iterator[Cell]:
 @cache
 def _dataset(graph: str) -> Dataset:
     return load_dataset(graph.partition("+")[0])
-
-
-def with_random_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, set[tuple[int, int]]]:
-    """Return a graph with `share` times as many random edges added as it has, and the new edges as pairs (u < v)."""
-    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    edges = np.stack([source, graph.indices], axis=1)
-    edges = edges[edges[:, 0] <= edges[:, 1]]
-    existing = set(map(tuple, edges.tolist()))
-    draws = generator(seed, "random edges").integers(0, graph.num_nodes, (round(share * len(edges)), 2))
-    added = {(int(min(a, b)), int(max(a, b))) for a, b in draws if a != b} - existing
-    edges = np.concatenate([edges, np.array(sorted(added), np.int64).reshape(-1, 2)])
-    return Graph.from_edges(edges, features=graph.features, num_nodes=graph.num_nodes), added
 
 
 def task_of(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from cge.models.autograd import feature_product, keyed_dropout, take_rows
-from cge.models.sparse_products import SparseFeatures, unit_rows
+from cge.models.sparse_products import SparseFeatures, mean_squares, unit_rows
 from cge.randomness import STEP, mix
 
 
@@ -41,6 +41,13 @@ def test_sparse_products_do_not_depend_on_threads() -> None:
     np.testing.assert_allclose(half.transposed_product(upstream), first[1] / 2, rtol=1e-5)
     empty = SparseFeatures(sp.csr_array((5, 4), dtype=np.float32))
     assert empty.product(np.ones((4, 2), np.float32)).tolist() == [[0, 0]] * 5
+
+
+def test_mean_squares_of_dense_and_sparse_features() -> None:
+    dense = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    dense[:, 2] = 0
+    for features in (torch.from_numpy(dense), SparseFeatures(sp.csr_array(dense))):
+        np.testing.assert_allclose(mean_squares(features).numpy(), (dense.astype(np.float64) ** 2).mean(0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])

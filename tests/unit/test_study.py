@@ -18,7 +18,8 @@ from cge.errors import FileFormatError, InputError, MissingDataError
 from studies import cells as running
 from studies import weights
 from studies.cells import Cell, read_cells, run_cells
-from studies.weights import GRAPHS, METHODS, with_random_edges
+from studies.random_edges import with_random_edges
+from studies.weights import GRAPHS, METHODS
 from studies.weights_report import tables_of, write_report
 
 
