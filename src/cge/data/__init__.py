@@ -4,7 +4,7 @@ from cge.data.dataset import Dataset
 from cge.data.dataset_folder import load_folder
 from cge.data.files.formats import register_format
 from cge.data.files.graph_files import read_features, read_graph
-from cge.data.files.node_tables import read_labels
+from cge.data.files.labels import read_labels
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.catalog import DatasetInfo, catalog
 from cge.data.sets.load import load_dataset

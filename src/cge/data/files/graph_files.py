@@ -15,11 +15,12 @@ from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
+from cge.data.files.labels import LabelTable
 from cge.data.files.node_tables import (
     FeatureTable,
-    LabelTable,
     align_features,
     check_nodes,
+    fill_missing,
     read_feature_table,
     read_node_list,
 )
@@ -50,6 +51,7 @@ def read_graph(
     node_types: FilePath | None = None,
     edge_features: Sequence[str | int] = (),
     reverse_edges: bool = False,
+    missing_features: str = "error",
 ) -> Graph:
     r"""Read a graph from a file of edges; `docs/graphs.md` describes the formats.
 
@@ -90,6 +92,8 @@ def read_graph(
         Columns of numbers of the edges; values may be missing.
     reverse_edges : bool
         With `directed`: also enter each edge in reverse, with the edge type "rev_…".
+    missing_features : {"error", "zero", "mean"}
+        Features of nodes that have no row in the table: an error, zeros, or the mean of the other rows.
 
     Examples
     --------
@@ -105,7 +109,8 @@ def read_graph(
         raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
-    return read_graph_with_summary(edges, features, nodes=nodes, node_types=node_types, options=options, **flags)[0]
+    flags |= {"missing_features": missing_features, "node_types": node_types}
+    return read_graph_with_summary(edges, features, nodes=nodes, options=options, **flags)[0]
 
 
 def read_graph_with_summary(
@@ -118,6 +123,7 @@ def read_graph_with_summary(
     self_loops: bool = False,
     node_types: FilePath | None = None,
     reverse_edges: bool = False,
+    missing_features: str = "error",
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
@@ -128,6 +134,7 @@ def read_graph_with_summary(
     feature_path = None if features is None or by_type is not None else file_path(features)  # type: ignore[arg-type]
     text = TextOptions(comment=options.text.comment)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
+    notes: list[str] = []
     try:
         loaded: Any = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
@@ -147,11 +154,13 @@ def read_graph_with_summary(
         if by_type is not None:
             graph = with_feature_files(graph, by_type, text)
         if feature_path is not None and rows is not None:
+            rows, notes = fill_missing(feature_path, rows, graph.node_ids, missing_features)
             features_read = align_features(feature_path, rows, graph.node_ids)
             graph = replace(graph, features=features_read, feature_names=rows.names)
     except MemoryError:
         raise FileFormatError(path, "the graph needs more memory than this machine has") from None
     summary = summarize_edges(path, loaded, graph, self_loops, options, node_path)
+    summary = replace(summary, notes=(*summary.notes, *notes))
     if reverse_edges and not directed:
         raise InputError(
             Message.of("{reverse_edges} needs {directed}; an undirected graph has both directions already")
