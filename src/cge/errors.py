@@ -17,8 +17,9 @@ parameters as `Param`, so that Python and the command line can each use their ow
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -53,6 +54,16 @@ def format_list(values: Sequence[object]) -> str:
     """
     first = ", ".join(map(format_value, values[:_MAX_ITEMS]))
     return f"{first} and {len(values) - _MAX_ITEMS:,} more" if len(values) > _MAX_ITEMS else first
+
+
+def did_you_mean(word: object, choices: Iterable[object]) -> str:
+    """Return the question after a word that is unknown, where one of the choices is similar; otherwise nothing.
+
+    >>> did_you_mean("corra", ["cora", "nell"]), did_you_mean("x", ["cora"])
+    ("did you mean 'cora'? ", '')
+    """
+    closest = get_close_matches(str(word), [str(choice) for choice in choices], 1, 0.65)
+    return f"did you mean {format_value(closest[0])}? " if closest else ""
 
 
 def counted(count: int, noun: str) -> str:
@@ -208,7 +219,8 @@ class CheckpointError(InputError):
 class UnknownNodeError(InputError):
     """Ids that are not nodes of the graph.
 
-    `node_ids` are ids of the graph; the message shows the first of them, or that their type is another one.
+    `node_ids` are ids of the graph; the message shows the first of them, or that their type is another one. `similar`
+    is the id that was probably meant.
     """
 
     def __init__(
@@ -218,19 +230,23 @@ class UnknownNodeError(InputError):
         count: int | None = None,
         hint: str | None = None,
         node_ids: Sequence[object] = (),
+        similar: object = None,
     ) -> None:
         self.offenders, self.count = list(offenders), len(offenders) if count is None else count
         first = ", ".join(map(format_value, self.offenders[:5]))
         place = Message(" in ", where) if where else ""
         if self.count == 1:
-            problem = Message(f"node {first}", place, f" is not in the graph{_examples(self.offenders, node_ids)}")
+            examples = _examples(self.offenders, node_ids, similar)
+            problem = Message(f"node {first}", place, f" is not in the graph{examples}")
         else:
             problem = Message(f"{self.count:,} nodes", place, f" are not in the graph, the first: {first}")
         super().__init__(problem, hint=hint)
 
 
-def _examples(offenders: Sequence[object], node_ids: Sequence[object]) -> str:
+def _examples(offenders: Sequence[object], node_ids: Sequence[object], similar: object) -> str:
     """Return in parentheses how ids of the graph look, and whether their type differs from that of an unknown one."""
+    if similar is not None:
+        return f" (did you mean {format_value(similar)}?)"
     kinds = {str: "text", int: "an integer"}
     first, unknown = list(node_ids[:2]), offenders[0]
     if not first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from itertools import repeat
 from typing import Any
 
@@ -14,6 +15,7 @@ from cge.errors import InputError, Param, UnknownNodeError, format_value
 
 # Integer ids are marked in an array if their range is at most this many times their number; else they are sorted.
 _DENSE_RANGE = 8
+_MAX_COMPARED, _MAX_SIMILAR = 100, 20_000  # characters, and ids, that are compared with an unknown id
 
 
 def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
@@ -188,5 +190,22 @@ def find_nodes(index: IdIndex, ids: Any, where: str | Param) -> Array:
     if len(unknown):
         missing = list(dict.fromkeys(ids[position] for position in unknown.tolist()))
         missing = [name.item() if isinstance(name, np.generic) else name for name in missing]
-        raise UnknownNodeError(where, missing, node_ids=index.ids[:2].tolist())
+        similar = similar_id(missing[0], index.ids) if len(missing) == 1 else None
+        raise UnknownNodeError(where, missing, node_ids=index.ids[:2].tolist(), similar=similar)
     return indices
+
+
+def similar_id(unknown: object, ids: Array) -> str | None:
+    """Return the id that was probably meant by one that is unknown: equal but for case and blanks, or similar.
+
+    >>> similar_id("Ann ", np.array(["ann", "bob"], object)), similar_id("bov", np.array(["anna", "bob"], object))
+    ('ann', None)
+    """
+    if not isinstance(unknown, str) or len(unknown) > _MAX_COMPARED or ids.dtype.kind == "i":
+        return None
+    texts = [text for text in ids.tolist() if isinstance(text, str) and abs(len(text) - len(unknown)) <= 2]
+    plain = unknown.strip().casefold()
+    equal = next((text for text in texts if text.strip().casefold() == plain), None)
+    if equal is not None or len(texts) > _MAX_SIMILAR:
+        return equal
+    return next(iter(get_close_matches(unknown, texts, 1, 0.75)), None)

@@ -50,7 +50,7 @@ def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureF
 def test_a_header_and_unknown_nodes(folder: Path) -> None:
     labels(folder, "person,drink", "n0,tea", "n1,tea", "n2,wine", "stranger,wine")
     graph = cge.read_graph("edges.csv")
-    with pytest.raises(InputError, match=r"if line 1 names the columns, name them .*; remove these rows, add"):
+    with pytest.raises(InputError, match=r"node 'stranger' in labels.csv is not .*; remove these rows, add"):
         cge.read_labels("labels.csv", graph)
 
 
@@ -59,6 +59,6 @@ def test_names_of_missing_labels(name: str, folder: Path, capsys: pytest.Capture
     labels(folder, "node,label", "n0,tea", "n1,wine", f"n2,{name}", f"n3,{name}")
     (note,) = notes(capsys)
     assert note == (
-        f"labels.csv: the label '{name}' (2 times) was read as a class like any other; remove its rows if it means "
-        "that the class is unknown"
+        f"labels.csv: the label '{name}' (2 times) was read as a class like any other; if it means an unknown class, "
+        "pass --missing-labels skip to leave such rows out"
     )

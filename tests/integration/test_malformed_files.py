@@ -150,6 +150,8 @@ EMPTY = (
 )
 ONE_ROW = "give each node one row"
 KEEP = "remove these rows, add edges of these nodes, or pass all node ids with nodes"
+SKIP_FLAG = "--missing-labels skip"
+SKIP = "pass missing_labels='skip' to leave such rows out"
 
 CASES = [
     # the file itself
@@ -461,14 +463,14 @@ CASES = [
     Case(
         "unknown nodes in labels",
         {"edges.csv": GOOD, "labels.csv": "node,label\na,x\nz,x\nq,y\nz,y\n"},
-        f"2 nodes in {{dir}}/labels.csv are not in the graph, the first: 'z', 'q'; {KEEP}",
+        f"2 nodes in {{dir}}/labels.csv are not in the graph, the first: 'z', 'q'; {KEEP}, or {SKIP}",
         labels="labels.csv",
         error=UnknownNodeError,
     ),
     Case(
         "unknown integer in labels",
         {"edges.csv": "1,2\n", "labels.csv": "1,x\n7,x\n"},
-        f"node 7 in {{dir}}/labels.csv is not in the graph (ids look like 1, 2); {KEEP}",
+        f"node 7 in {{dir}}/labels.csv is not in the graph (ids look like 1, 2); {KEEP}, or {SKIP}",
         labels="labels.csv",
         error=UnknownNodeError,
     ),
@@ -507,18 +509,9 @@ CASES = [
         error=UnknownNodeError,
     ),
     Case(
-        "labels with an unusual header",
-        {"edges.csv": GOOD, "labels.csv": "person,mood\na,x\nb,y\n"},
-        "node 'person' in {dir}/labels.csv is not in the graph (ids look like 'a', 'b'); if line 1 names "
-        "the columns, name them too by "
-        "node and label, else remove it",
-        labels="labels.csv",
-        error=UnknownNodeError,
-    ),
-    Case(
         "empty label",
         {"edges.csv": GOOD, "labels.csv": "a,x\nb,\n"},
-        "{dir}/labels.csv, line 2: the label is empty: 'b,'",
+        f"{{dir}}/labels.csv, line 2: the label is empty: 'b,'; {SKIP}",
         labels="labels.csv",
     ),
     # features
@@ -543,7 +536,8 @@ CASES = [
     Case(
         "node without features",
         {"edges.csv": GOOD, "features.csv": "a,1\nb,2\n"},
-        f"{{dir}}/features.csv: 1 node of the graph has no row, the first: 'c'; {ONE_ROW}",
+        f"{{dir}}/features.csv: 1 node of the graph has no row, the first: 'c'; {ONE_ROW}, or pass "
+        "missing_features='mean'",
         features="features.csv",
     ),
     Case(
@@ -843,7 +837,7 @@ def test_message(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("missing column", "pass delimiter", "pass --delimiter"),
         ("mixed types", "pass ids='str'", "pass --ids str"),
         ("negative weight", "pass weighted=False", "pass --unweighted"),
-        ("unknown nodes in labels", "ids with nodes", "ids with --node-list"),
+        ("unknown nodes in labels", "nodes, or pass missing_labels='skip'", f"--node-list, or pass {SKIP_FLAG}"),
         ("label conflict", "pass multilabel=True", "pass --multilabel"),
         ("features twice", "", ""),
         ("pickle in .npy", "", ""),

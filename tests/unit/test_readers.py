@@ -20,7 +20,8 @@ from cge.data.files import text_fields as text_module
 from cge.data.files.arrays import load_members
 from cge.data.files.dialect import TextOptions, infer_delimiter
 from cge.data.files.edges import EdgeOptions, load_edges
-from cge.data.files.node_tables import read_feature_table, read_label_table
+from cge.data.files.labels import read_label_table
+from cge.data.files.node_tables import read_feature_table
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.sets.load import load_blogcatalog, load_heterophilous
 from cge.data.sets.planetoid import load_nell_derived

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from cge.models.autograd import feature_product, keyed_dropout, take_rows
-from cge.models.sparse_products import SparseFeatures, mean_squares, unit_rows
+from cge.models.autograd import feature_product, keyed_dropout, mean_squares, take_rows
+from cge.models.sparse_products import SparseFeatures, unit_rows
 from cge.randomness import STEP, mix
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from cge.errors import CgeError, Message, Param
+from cge.errors import CgeError, FileFormatError, Message, Param, UnknownNodeError
 
 _FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges": "--graph", "trust": "--trust-data"}
 _OTHER_FLAGS = {"node": "--node-column", "label": "--label-column", "nodes": "--node-list", "method": "--search"}
+_OTHER_COMMANDS = "correct the file, or read it by 'cge check' and 'cge fit', which have options for it"
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
@@ -41,8 +42,7 @@ def in_shell(param: Param) -> str:
     >>> in_shell(Param("ids", "str")), in_shell(Param("weighted", False)), in_shell(Param("hops", 2))
     ('--ids str', '--unweighted', 'hops=2')
     """
-    flag = flag_of(param.name)
-    flag = flag if flag in _running.get() else _OTHER_FLAGS.get(param.name, flag)
+    flag = _flag_in_use(param.name)
     if param.value is False and flag in ("--label-propagation", "--prior-correction"):
         return f"{flag} no"
     if param.value is False:
@@ -55,10 +55,28 @@ def in_shell(param: Param) -> str:
 
 
 def shell_message(message: str | CgeError | Warning) -> str:
-    """Return a message, an error or a warning as text, with parameters as the shell spells them."""
+    """Return a message, an error or a warning as text, with parameters as the shell spells them.
+
+    The hint of an error about a file may name options that only commands have which read graphs.
+    """
+    if isinstance(message, FileFormatError | UnknownNodeError) and _is_foreign(message.hint):
+        return f"{shell_message(Message(message.place, message.problem))}; {_OTHER_COMMANDS}"
     if not isinstance(message, str):
         message = message.message if isinstance(message, CgeError) else message.args[0]
     return message.render(in_shell) if isinstance(message, Message) else str(message)
+
+
+def _is_foreign(hint: object) -> bool:
+    """Return whether a hint names a parameter that is no flag of the running command."""
+    if isinstance(hint, Param):
+        return bool(_running.get()) and _flag_in_use(hint.name) not in _running.get()
+    return isinstance(hint, Message) and any(map(_is_foreign, hint.parts))
+
+
+def _flag_in_use(name: str) -> str:
+    """Return the flag of a parameter in the running command, which may call it otherwise."""
+    flag = flag_of(name)
+    return flag if flag in _running.get() else _OTHER_FLAGS.get(name, flag)
 
 
 def _unwrapped(text: str) -> str:

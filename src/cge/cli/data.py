@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, Quiet, file_option, flag_option
-from cge.cli.graph_options import Files, require_file, takes_options
+from cge.cli.graph_options import Files, require_labels, takes_options
 from cge.cli.main import print_error
 from cge.cli.printing import print_json, print_pairs, print_table
 from cge.errors import format_list, format_text, format_value
@@ -39,8 +39,7 @@ def check(
     """
     from cge.data import Dataset
 
-    about = {name: getattr(files, name) for name in ("node_column", "label_column", "multilabel")}
-    require_file("--labels", labels, about)
+    require_labels(labels, files)
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:

@@ -13,7 +13,7 @@ from cge.cli.common_options import Jobs, Json, dataset_names, flag_option, int_o
 from cge.cli.main import Stopped
 from cge.cli.model_files import check_choice
 from cge.cli.printing import print_json, print_pairs
-from cge.errors import InputError
+from cge.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
@@ -194,7 +194,8 @@ def _load(name: str, trust: bool) -> Dataset:
         return load_folder(name)
     if name.lower() in known:
         return load_dataset(name, trust=trust)
-    raise InputError(f"there is no data set and no folder {name!r}", hint=f"the data sets are {', '.join(known)}")
+    hint = f"{did_you_mean(name, known)}the data sets are {', '.join(known)}"
+    raise InputError(f"there is no data set and no folder {name!r}", hint=hint)
 
 
 def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:

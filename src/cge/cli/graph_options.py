@@ -57,6 +57,17 @@ ReverseEdges = Annotated[
     bool, _read("--reverse-edges", help="With --directed: also enter each edge in reverse, with a type of its own.")
 ]
 LabelColumn = Annotated[str | None, _column("labels in the labels file")]
+LabelHeader = Annotated[
+    bool | None, _read("--label-header/--no-label-header", help="Whether the first row of labels names the columns.")
+]
+MissingLabels = Annotated[
+    str,
+    _read(
+        metavar="NAME",
+        help="Rows of labels that are empty, or of nodes that are not in the graph: 'error' or 'skip'.",
+        autocompletion=among("error", "skip"),
+    ),
+]
 
 
 def text_options(header: bool | None, delimiter: str | None, comment: str) -> TextOptions:
@@ -105,6 +116,29 @@ def _features(given: list[str] | None) -> Any:
 
 
 @dataclass(frozen=True)
+class LabelOptions:
+    """The options about a file of labels; each field is an option."""
+
+    node_column: NodeColumn = None
+    label_column: LabelColumn = None
+    label_header: LabelHeader = None
+    missing_labels: MissingLabels = "error"
+
+
+def label_arguments(options: Any) -> dict[str, Any]:
+    """Return the arguments of `read_labels` that options about labels stand for."""
+    columns = {"node": column_of(options.node_column), "label": column_of(options.label_column)}
+    return columns | {"header": options.label_header, "missing_labels": options.missing_labels}
+
+
+def require_labels(labels: str | None, options: Any) -> None:
+    """Refuse options about labels where there is no file of labels."""
+    about = {name: getattr(options, name) for name in ("node_column", "label_column", "label_header")}
+    about |= {"missing_labels": options.missing_labels != "error", "multilabel": getattr(options, "multilabel", False)}
+    require_file("--labels", labels, about)
+
+
+@dataclass(frozen=True)
 class Files:
     """The options about the files of a graph; each field is an option."""
 
@@ -144,6 +178,16 @@ class Files:
     node_column: NodeColumn = None
     label_column: LabelColumn = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
+    label_header: LabelHeader = None
+    missing_labels: MissingLabels = "error"
+    missing_features: Annotated[
+        str,
+        _read(
+            metavar="NAME",
+            help="Features of nodes without a row: 'error', 'zero', or the 'mean' of the others.",
+            autocompletion=among("error", "zero", "mean"),
+        ),
+    ] = "error"
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""
@@ -161,16 +205,17 @@ class Files:
         options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text, columns)  # type: ignore[arg-type]
         how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
         how |= {"node_types": self.node_types, "reverse_edges": self.reverse_edges}
+        how |= {"missing_features": self.missing_features}
         edges: Any = self.edges if self.relation_files is None else _by_type("--edges", self.relation_files)
         return read_graph_with_summary(edges, _features(self.features), options=options, **how)
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
-        from cge.data.files.node_tables import read_labels_with_notes
+        from cge.data.files.labels import read_labels_with_notes
 
-        named: dict[str, Any] = {"node": column_of(self.node_column), "label": column_of(self.label_column)}
-        text = text_options(None, None, self.comment)
-        codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **named)
+        how = label_arguments(self)
+        text = text_options(how.pop("header"), None, self.comment)
+        codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **how)
         return codes, names, list(map(shell_message, notes))
 
 
@@ -232,7 +277,7 @@ class EmbedFiles(Files):
 
     def refuse_with_model(self, given: Mapping[str, object]) -> None:
         """Refuse options about training, where the vectors of a saved model are written."""
-        about_labels = ("edges", "node_column", "label_column")
+        about_labels = ("edges", "node_column", "label_column", "label_header", "missing_labels")
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in about_labels}
         defaults = {field.name: field.default for field in fields(self)}
         unused = [name for name, value in options.items() if value != defaults[name]]

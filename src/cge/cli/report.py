@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
-from cge.cli.graph_options import LabelColumn, NodeColumn, column_of, require_file
+from cge.cli.graph_options import LabelOptions, label_arguments, require_labels, takes_options
 from cge.cli.model_files import load_model, no_test_labels, output_file, read_test_labels, require
 from cge.cli.printing import print_json
 from cge.errors import InputError
@@ -33,12 +33,13 @@ Projection = Annotated[
 ]
 
 
+@takes_options
 def report(
     folder: ModelFolder,
+    *,
     out: Annotated[str, text_option("FILE", "The HTML file to write.")] = "report.html",
     labels: Labels = None,
-    node_column: NodeColumn = None,
-    label_column: LabelColumn = None,
+    columns: LabelOptions,
     compare: Compare = None,
     title: Annotated[str, typer.Option(help="Title of the page.", show_default=False)] = "",
     projection: Projection = "pca",
@@ -58,13 +59,12 @@ def report(
     from cge.report import compare_methods, scored_nodes, write_page
     from cge.report.charts import check_projection
 
-    require_file("--labels", labels, {"node_column": node_column, "label_column": label_column})
+    require_labels(labels, columns)
     output_file(out, [".html", ".htm"], inputs=[labels])
     check_projection(projection)
     model = load_model(folder, n_jobs)
     require(model, "explainer", folder, "for which there is no report")
-    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column)}
-    test_labels = None if labels is None else read_test_labels(model, labels, **columns)
+    test_labels = None if labels is None else read_test_labels(model, labels, **label_arguments(columns))
     scored, rows = scored_nodes(model, test_labels), []
     visible = sys.stderr.isatty() and not (quiet or as_json)
     if labels is not None and scored is None:

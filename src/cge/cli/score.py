@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, file_option, flag_option
-from cge.cli.graph_options import LabelColumn, NodeColumn, column_of
+from cge.cli.graph_options import LabelOptions, label_arguments, takes_options
 from cge.cli.model_files import load_model, no_test_labels, read_test_labels, require
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table
 from cge.errors import format_text
@@ -22,11 +22,12 @@ _OTHER = {
 _MAX_CLASSES = 15  # in a printed confusion matrix
 
 
+@takes_options
 def score(
     folder: ModelFolder,
+    *,
     labels: Annotated[str, file_option("Test labels: a table of nodes and labels.")],
-    node_column: NodeColumn = None,
-    label_column: LabelColumn = None,
+    columns: LabelOptions,
     n_jobs: ModelJobs = None,
     quiet: Annotated[bool, flag_option("--quiet", "Print only the accuracy, micro-F1 or R².")] = False,
     as_json: Json = False,
@@ -46,8 +47,7 @@ def score(
 
     model = load_model(folder, n_jobs)
     require(model, "fitted_", folder, "which has no test scores", "score it in Python with model.score")
-    columns: dict[str, Any] = {"node": column_of(node_column), "label": column_of(label_column)}
-    test_labels = read_test_labels(model, labels, **columns)
+    test_labels = read_test_labels(model, labels, **label_arguments(columns))
     scored = scored_nodes(model, test_labels)
     if scored is None:
         raise no_test_labels(labels)

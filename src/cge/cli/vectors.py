@@ -9,11 +9,11 @@ import typer
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, file_option, int_option, text_option
-from cge.cli.graph_options import EmbedFiles, column_of, require_file, takes_options
+from cge.cli.graph_options import EmbedFiles, label_arguments, require_labels, takes_options
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
-from cge.errors import InputError, format_value
+from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.store.exports import Export
@@ -89,7 +89,7 @@ def embed(
     """
     from cge.store.exports import VECTORS, checked_folder
 
-    require_file("--labels", labels, {"node_column": files.node_column, "label_column": files.label_column})
+    require_labels(labels, files)
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
     if out is not None:
@@ -113,8 +113,8 @@ def embed(
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
         require(model, "embedding_", given, "which has no vectors", hint)
-    columns: dict[str, Any] = {"node": column_of(files.node_column), "label": column_of(files.label_column)}
-    export = _export(model, labels, with_labels=projector is not None or graphml, exact=no_escape, **columns)
+    with_labels = projector is not None or graphml
+    export = _export(model, labels, with_labels=with_labels, exact=no_escape, **label_arguments(files))
     result: dict[str, Any] = {"folder": given} | ({"method": type(model).__name__} if trained else {})
     result |= _write(export, out, projector, notes)
     if as_json:
@@ -220,9 +220,7 @@ def similar(
     model = load_model(folder, n_jobs)
     require(model, "embedding_", folder, "which has no vectors", "train one with 'cge fit'")
     node_id = ids_of(model, [node])[0]
-    if node_id not in model.graph_:
-        first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
-        raise InputError(f"there is no node {format_value(node_id)} in {folder}, whose first ids are {first}")
+    model.graph_.index_of(node_id)  # an unknown one is named, with one that looks alike
     index = SimilarNodes(model.node_ids_, model.embedding_, metric, method=search)
     neighbors = index.of(node_id, top)
     if as_json:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cge.data.dataset_folder import load_folder
     from cge.data.files.formats import register_format
     from cge.data.files.graph_files import read_features, read_graph
-    from cge.data.files.node_tables import read_labels
+    from cge.data.files.labels import read_labels
     from cge.data.sets.aminer import read_aminer
     from cge.data.sets.catalog import DatasetInfo, catalog
     from cge.data.sets.load import load_dataset
@@ -43,7 +43,7 @@ _MODULES = {
     "cge.data.dataset_folder": "load_folder",
     "cge.data.files.formats": "register_format",
     "cge.data.files.graph_files": "read_features read_graph",
-    "cge.data.files.node_tables": "read_labels",
+    "cge.data.files.labels": "read_labels",
     "cge.data.sets.aminer": "read_aminer",
     "cge.data.sets.catalog": "DatasetInfo catalog",
     "cge.data.sets.load": "load_dataset",

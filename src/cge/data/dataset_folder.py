@@ -13,7 +13,8 @@ from cge.data.files.dialect import TextOptions, find_column, inspect_text, is_in
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.formats import find_format
 from cge.data.files.graph_files import read_graph
-from cge.data.files.node_tables import LabelTable, check_nodes, first_conflict, read_label_table
+from cge.data.files.labels import LabelTable, first_conflict, read_label_table, without_header
+from cge.data.files.node_tables import check_nodes
 from cge.data.files.table import TextRules
 from cge.data.splits import Split, labeled
 from cge.errors import FileFormatError, InputError, format_value
@@ -70,6 +71,8 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
         notes.append("ignored files: " + ", ".join(others))
 
     table = read_label_table(files["labels"], text_ids, text)
+    table, _, header_notes = without_header(files["labels"], table, graph, infer=True)
+    notes += header_notes
     node_idx = _node_indices(files["labels"], table, graph, index, "label")
     conflict = first_conflict(node_idx, table.classes, graph.num_nodes)
     if conflict is None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cge.errors import InputError
+from cge.errors import InputError, did_you_mean
 from cge.estimators.configs import flat_settings, make_estimator
 from cge.estimators.settings import Setting
 
@@ -208,7 +208,7 @@ def find_method(name: str, task: str = "nodes") -> Method:
         return methods[name]
     if ":" in name:
         return Method(name, name, f"the class {name}", tasks=(task,))
-    raise InputError(f"there is no method {name!r}; choose one of {', '.join(methods)}")
+    raise InputError(f"there is no method {name!r}; {did_you_mean(name, methods)}choose one of {', '.join(methods)}")
 
 
 def make(name: str, seed: int, n_jobs: int | None = None, task: str = "nodes", /, **settings: Any) -> Any:
@@ -217,8 +217,10 @@ def make(name: str, seed: int, n_jobs: int | None = None, task: str = "nodes", /
     known = method.parameters()
     unknown = [parameter for parameter in settings if parameter not in known or parameter == "random_state"]
     if unknown:
-        others = ", ".join(parameter for parameter in known if parameter != "random_state")
-        raise InputError(f"{name} has no setting {unknown[0]!r}; it has {others or 'none'}")
+        legal = [parameter for parameter in known if parameter != "random_state"]
+        others = ", ".join(legal)
+        hint = f"{did_you_mean(unknown[0], legal)}it has {others or 'none'}"
+        raise InputError(f"{name} has no setting {unknown[0]!r}", hint=hint)
     for parameter, value in method.settings.items():
         if settings.get(parameter, value) != value:
             problem = f"{parameter}={settings[parameter]} would not be {name}, which has {parameter}={value}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cge.data.files.blocks import numbered_lines
-from cge.errors import FileFormatError, InputError, Message, Spelling, format_value
+from cge.errors import FileFormatError, InputError, Message, Spelling, did_you_mean, format_value
 
 BLANKS = " "  # runs of spaces and tabs
 Column = str | int | None  # by name, or by number from 1; None means that it is inferred
@@ -41,8 +41,9 @@ class Dialect:
     """How a file is written, and where its rows start.
 
     `delimiter` is a space for runs of blanks; `comments` are at most two characters that start a line to skip. `rows`
-    are the fields of up to two first rows, the header included; `first_line` and `first_bytes` are the line number of
-    the first and its range of bytes. `width_source` says in words what determined the number of columns.
+    are the fields of up to two first rows, the header included, `sample` those of up to twenty. `first_line` and
+    `first_bytes` are the line number of the first and its range of bytes. `width_source` says in words what determined
+    the number of columns.
     """
 
     delimiter: str
@@ -53,6 +54,7 @@ class Dialect:
     first_bytes: tuple[int, int]
     header: bool = False
     width_source: str = ""
+    sample: Sequence[list[str]] = ()
 
     @property
     def delimiter_name(self) -> str:
@@ -98,9 +100,10 @@ def inspect_text(path: Path, options: TextOptions, *, id_columns: int = 1, min_c
         raise FileFormatError(path, "lines end in bare carriage returns; save the file with ordinary line ends", number)
     if delimiter is None:
         delimiter = infer_delimiter(path, [line[2] for line in lines], number, id_columns, min_columns)
-    rows = [split_line(line[2], delimiter) for line in lines[:2]]
+    sample = [split_line(line[2], delimiter) for line in lines]
+    rows = sample[:2]
     header, width_source = bool(options.header), f"in line {number:,}"
-    return Dialect(delimiter, comments, len(rows[0]), rows, number, (start, end), header, width_source)
+    return Dialect(delimiter, comments, len(rows[0]), rows, number, (start, end), header, width_source, sample)
 
 
 def infer_delimiter(path: Path, texts: Sequence[str], line: int, id_columns: int, min_columns: int) -> str:
@@ -203,7 +206,7 @@ def column_index(
     """Return the index, from 0, of a column that the caller gave by name or by number from 1."""
     if isinstance(option, str):
         if names is None or option not in names:
-            columns = f"; the columns are {', '.join(map(repr, names))}" if names else ""
+            columns = f"; {did_you_mean(option, names)}the columns are {', '.join(map(repr, names))}" if names else ""
             raise FileFormatError(path, f"there is no column {option!r} for {what}{columns}", line)
         return names.index(option)
     if isinstance(option, bool) or not isinstance(option, int) or option < 1:

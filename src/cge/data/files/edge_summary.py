@@ -105,7 +105,11 @@ def _edge_notes(
 
 def _unread_column_note(layout: Layout, weighted: bool | None) -> Iterator[str]:
     """Note columns that were not read where neither weights nor types were found or mentioned by the caller."""
-    if layout.unread and len(layout.columns) == 2 and weighted is None:
+    if layout.skipped_index:
+        names = " and ".join(format_value(layout.columns[part]) for part in ("source", "target"))
+        note = f"the first column was read as an index, and the columns {names} as source and target; "
+        yield Message(note, Message.of("{source} and {target} name others"))
+    elif layout.unread and len(layout.columns) == 2 and weighted is None:
         what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
         template = "{weight} or {edge_type} names one that holds weights or types, {weighted} says that none does"
         unread = f"the {what.format(format_list(layout.unread))} not read; "

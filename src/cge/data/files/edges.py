@@ -20,11 +20,12 @@ from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
 from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
+from cge.data.files.node_tables import is_index_name
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
 from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, decode_names
 from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
-from cge.errors import FileFormatError, InputError, Message, format_value
+from cge.errors import FileFormatError, InputError, Message, format_list, format_value
 from cge.ids import factorize
 
 AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
@@ -39,6 +40,7 @@ _TYPE_NAMES = ("type", "kind", "edge_type", "relation")
 _PARTS = ("source", "target", "weight", "edge_type")
 _FEATURE = "feature "  # before the column of an edge feature, among the parts
 _NO_TEXT = Message.of("write a number, or nothing where it is missing; read text by {edge_type}")
+_MIN_COUNTED = 5  # rows by which a column is recognized that counts them
 _NO_ATTRIBUTES = "{}"  # what NetworkX writes after an edge that has no attributes
 
 
@@ -73,7 +75,7 @@ class Layout:
     """How an edge list was read: its delimiter in words, whether it has a header, and the column of each part.
 
     Columns are names, or numbers from 1; `unread` are those that hold none of the parts. `guessed_weight` means that a
-    column is read as weights only because of its position.
+    column is read as weights only because of its position, `skipped_index` that the first one is an index of pandas.
     """
 
     columns: Mapping[str, str | int]
@@ -82,6 +84,7 @@ class Layout:
     header: bool | None = None
     guessed_weight: bool = False
     first_line: int | None = None
+    skipped_index: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,11 @@ def _read_table(table: Table, options: EdgeOptions, optional_features: bool) -> 
     features = {str(labels[column]): numbers[column] for column in places.values()} or None
     by_part |= {f"edge feature {number}": labels[column] for number, column in enumerate(places.values(), 1)}
     unread = tuple(labels[k] for k in range(table.width) if k not in columns.values())
-    layout = Layout(by_part, unread)
+    layout = Layout(by_part, unread, skipped_index=_skips_index(table, columns, options))
     if dialect:
         guessed_weight = "weight" in columns and options.weight is None and not dialect.header
-        layout = Layout(by_part, unread, dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
+        how: dict[str, Any] = {"header": dialect.header, "first_line": dialect.first_line}
+        layout = replace(layout, delimiter=dialect.delimiter_name, guessed_weight=guessed_weight, **how)
     return EdgeTable(source, target, ids, layout, weights, types, type_names, features)
 
 
@@ -215,6 +219,9 @@ def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
         return True
     if len(dialect.rows) < 2 or dialect.columns < 2:
         return False
+    counted = len(dialect.sample) > _MIN_COUNTED and _counts([row[0] for row in dialect.sample[1:]])
+    if is_index_name(names[0]) or (dialect.columns > 2 and counted and not is_integer(names[0])):
+        return True
     given = enumerate((options.source, options.target))
     columns = [option - 1 if isinstance(option, int) else k for k, option in given]
     first, second = ([row[column] for column in columns if column < len(row)] for row in dialect.rows)
@@ -229,6 +236,8 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     lower = [name.strip().lower() for name in names or ()]
     pair = next((pair for pair in _ENDPOINT_NAMES if pair[0] in lower and pair[1] in lower), None)
     columns = {"source": lower.index(pair[0]), "target": lower.index(pair[1])} if pair else {"source": 0, "target": 1}
+    after_index = None if pair else _after_index(table, options)
+    columns = after_index or columns
     for part, option in zip(_PARTS, options.columns, strict=True):
         if option is not None:
             columns[part] = column_index(path, option, part, names, table.width, line)
@@ -241,7 +250,12 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
             columns["edge_type"] = edge_type
         if "weight" not in columns and weight is not None and weight not in columns.values():
             columns["weight"] = weight
-    elif len(columns) == 2 and not options.edge_features and row is not None and _expects_weights(options, table.width):
+    elif (
+        len(columns) == 2
+        and row is not None
+        and _expects_weights(options, table.width)
+        and (0 in columns.values() or not _counts_rows(table))
+    ):
         third = _third_column(path, table.width, row, columns.values(), line)
         columns["attributes" if row[third] == _NO_ATTRIBUTES else "weight"] = third
     if options.weighted and "weight" not in columns:
@@ -258,10 +272,64 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     return columns
 
 
+def _after_index(table: Table, options: EdgeOptions) -> dict[str, int] | None:
+    """Return the columns of endpoints in a table whose first column is an index, as pandas writes it; None without one.
+
+    An index has no name, or it counts the rows and columns have other names than usual. Endpoints are the two other
+    columns that look like ids.
+    """
+    names, dialect = table.names, table.dialect
+    if table.width < 3 or options.weighted or any(option is not None for option in options.columns[:3]):
+        return None
+    unnamed = names is not None and is_index_name(names[0])
+    rows = [] if dialect is None else list(dialect.sample[int(dialect.header) :])
+    if not unnamed and not _counts_rows(table):
+        return None
+    known = {*_WEIGHT_NAMES, *_TYPE_NAMES}
+    others = [k for k in range(1, table.width) if not names or names[k].strip().lower() not in known]
+    if dialect is not None:
+        others = [k for k in others if _look_like_ids([row[k] for row in rows if k < len(row)])]
+    if names is None and others != [1, 2]:
+        return None
+    if len(others) == 2 and (names is not None or not all(is_integer(row[2]) for row in rows)):
+        return {"source": others[0], "target": others[1]}
+    problem = "column 1 has no name" if unnamed else "column 1 counts the rows, so it may be an index"
+    values: dict[str, Any] = {"source": 2, "target": 3}
+    if names is not None:
+        problem += f", of the columns {format_list(names)}"
+        values = {"source": names[others[0]] if others else 2, "target": names[others[1]] if len(others) > 1 else 3}
+    hint = Message.of("say which columns to read, such as {source} and {target}", **values)
+    raise FileFormatError(table.path, problem, dialect and dialect.first_line, hint=hint)
+
+
+def _skips_index(table: Table, columns: Mapping[str, int], options: EdgeOptions) -> bool:
+    """Return whether the first column was taken for an index."""
+    given = options.source is not None or options.target is not None
+    unnamed = table.names is not None and is_index_name(table.names[0])
+    return 0 not in columns.values() and not given and (unnamed or _after_index(table, options) is not None)
+
+
+def _counts_rows(table: Table) -> bool:
+    """Return whether the first column of text counts the rows, as far as they were inspected."""
+    rows = [] if table.dialect is None else table.dialect.sample[int(table.dialect.header) :]
+    return len(rows) >= _MIN_COUNTED and _counts([row[0] for row in rows])
+
+
+def _counts(values: Sequence[str]) -> bool:
+    return any(values == [str(k) for k in range(start, start + len(values))] for start in (0, 1))
+
+
+def _look_like_ids(values: Sequence[str]) -> bool:
+    """Return whether values are integers, or text that is no number."""
+    return all(is_integer(value) for value in values) or all(parse_number(value) is None for value in values)
+
+
 def _expects_weights(options: EdgeOptions, count: int) -> bool:
     """Return whether a file without a header should have weights: not if endpoints of many columns are given."""
     endpoints_given = options.source is not None and options.target is not None
-    return options.weighted is not False and (count == 3 or (count > 3 and not endpoints_given))
+    if options.weighted is False or options.edge_features:
+        return False
+    return count == 3 or (count > 3 and not endpoints_given)
 
 
 def _third_column(path: Path, count: int, row: Sequence[str], endpoints: Collection[int], line: int | None) -> int:

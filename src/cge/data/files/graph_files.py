@@ -15,11 +15,12 @@ from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
+from cge.data.files.labels import LabelTable
 from cge.data.files.node_tables import (
     FeatureTable,
-    LabelTable,
     align_features,
     check_nodes,
+    fill_missing,
     read_feature_table,
     read_node_list,
 )
@@ -50,6 +51,7 @@ def read_graph(
     node_types: FilePath | None = None,
     edge_features: Sequence[str | int] = (),
     reverse_edges: bool = False,
+    missing_features: str = "error",
 ) -> Graph:
     r"""Read a graph from a file of edges; `docs/graphs.md` describes the formats.
 
@@ -90,6 +92,8 @@ def read_graph(
         Columns of numbers of the edges; values may be missing.
     reverse_edges : bool
         With `directed`: also enter each edge in reverse, with the edge type "rev_…".
+    missing_features : {"error", "zero", "mean"}
+        Features of nodes that have no row in the table: an error, zeros, or the mean of the other rows.
 
     Examples
     --------
@@ -105,7 +109,8 @@ def read_graph(
         raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
-    return _read(edges, features, nodes=nodes, node_types=node_types, options=options, **flags)[0]
+    flags |= {"missing_features": missing_features, "node_types": node_types}
+    return _read(edges, features, nodes=nodes, options=options, **flags)[0]
 
 
 def read_graph_with_summary(
@@ -118,14 +123,16 @@ def read_graph_with_summary(
     self_loops: bool = False,
     node_types: FilePath | None = None,
     reverse_edges: bool = False,
+    missing_features: str = "error",
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
-    types: dict[str, Any] = {"node_types": node_types, "reverse_edges": reverse_edges}
-    graph, loaded, forward = _read(edges, features, nodes=nodes, options=options, **flags, **types)
+    flags |= {"node_types": node_types, "reverse_edges": reverse_edges, "missing_features": missing_features}
+    graph, loaded, forward, notes = _read(edges, features, nodes=nodes, options=options, **flags)
     node_path = None if nodes is None else file_path(nodes)
-    return graph, summarize_edges(_path_of(edges), loaded, forward, self_loops, options, node_path)
+    summary = summarize_edges(_path_of(edges), loaded, forward, self_loops, options, node_path)
+    return graph, replace(summary, notes=(*summary.notes, *notes))
 
 
 def _path_of(edges: FilePath | Mapping[str, FilePath]) -> Path:
@@ -144,14 +151,16 @@ def _read(
     self_loops: bool,
     node_types: FilePath | None,
     reverse_edges: bool,
-) -> tuple[Graph, Any, Graph]:
-    """Return a graph, its edges as they were loaded, and the graph without reverse edges."""
+    missing_features: str,
+) -> tuple[Graph, Any, Graph, list[str]]:
+    """Return a graph, its edges as they were loaded, the graph without reverse edges, and notes."""
     path = _path_of(edges)
     by_type = features if isinstance(features, Mapping) else None
     node_path = None if nodes is None else file_path(nodes)
     feature_path = None if features is None or by_type is not None else file_path(features)  # type: ignore[arg-type]
     text = TextOptions(comment=options.text.comment)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
+    notes: list[str] = []
     try:
         loaded: Any = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
@@ -171,6 +180,7 @@ def _read(
         if by_type is not None:
             graph = with_feature_files(graph, by_type, text)
         if feature_path is not None and rows is not None:
+            rows, notes = fill_missing(feature_path, rows, graph.node_ids, missing_features)
             features_read = align_features(feature_path, rows, graph.node_ids)
             graph = replace(graph, features=features_read, feature_names=rows.names)
     except MemoryError:
@@ -179,7 +189,7 @@ def _read(
         raise InputError(
             Message.of("{reverse_edges} needs {directed}; an undirected graph has both directions already")
         )
-    return graph.with_reverse_edges() if reverse_edges else graph, loaded, graph
+    return graph.with_reverse_edges() if reverse_edges else graph, loaded, graph, notes
 
 
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:

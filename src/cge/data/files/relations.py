@@ -13,14 +13,8 @@ from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.formats import find_format
-from cge.data.files.node_tables import (
-    LabelTable,
-    align_features,
-    check_nodes,
-    first_conflict,
-    read_feature_table,
-    read_label_table,
-)
+from cge.data.files.labels import LabelTable, first_conflict, read_label_table
+from cge.data.files.node_tables import align_features, check_nodes, read_feature_table
 from cge.data.files.table import TextRules
 from cge.errors import FileFormatError, InputError, Message, format_list, format_value
 from cge.graph import Graph

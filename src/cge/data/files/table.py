@@ -164,11 +164,13 @@ def _integers(path: Path, column: pa.Array, field: Field) -> Array:
 
 
 def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
+    if field.optional and column.null_count:
+        column = column.cast(pa.large_string()).fill_null("")
     if pa.types.is_dictionary(column.type):
         used, places = np.unique(column.indices.to_numpy(), return_inverse=True)
         return _codes(path, column.dictionary.take(pa.array(used)), field, names)[places]
-    if not any(is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
-        raise FileFormatError(path, f"expected text or integers as {field.what}, found {column.type}")
+    if not any(is_kind(column.type) for is_kind in (is_number, pa.types.is_string, pa.types.is_large_string)):
+        raise FileFormatError(path, f"expected text or numbers as {field.what}, found {column.type}")
     # A batch may be a slice of a larger array; concatenating a single array makes it contiguous.
     contiguous = pa.concat_arrays([column.cast(pa.large_string())])
     _, offset_buffer, text = contiguous.buffers()
@@ -177,7 +179,7 @@ def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
     if not content[offsets[0] : offsets[-1]].all():
         raise FileFormatError(path, f"a {field.what} contains a zero byte; expected text")
     lengths = np.diff(offsets)
-    if not lengths.all():
+    if not lengths.all() and not field.optional:
         raise FileFormatError(path, f"a {field.what} is empty")
     return names.intern(content, offsets[:-1], lengths)
 

@@ -72,7 +72,8 @@ class Field:
     """A column to read: its index from 0, its kind, and, for messages, its content, the reason, and a hint.
 
     A number must be finite, and above zero where `positive` is set. It may be missing where `optional` is set: an empty
-    field, or one that says so, is read as NaN.
+    field, or one that says so, is read as NaN; a name is then empty. `quote_hint` is the hint for a row with too many
+    fields.
     """
 
     column: int
@@ -82,6 +83,7 @@ class Field:
     hint: str = ""
     positive: bool = False
     optional: bool = False
+    quote_hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,10 @@ def _raise_problem(
         tokenizer.NO_INTEGER: f"expected an integer {what}{field.reason}, found {value}",
     }
     hint = field.hint if problem in (tokenizer.HUGE, tokenizer.NO_INTEGER) else ""
+    if problem == tokenizer.EMPTY and field.quote_hint:
+        hint = field.hint
+    if problem == tokenizer.RAGGED and len(values) > dialect.columns:
+        hint = field.quote_hint
     if problem == tokenizer.RAGGED and "{" in text and text.rstrip().endswith("}"):
         hint = PLAIN_NETWORKX
     raise FileFormatError(path, texts[problem], line, hint=hint)
