@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cge
+from cge.estimators.classifier_inputs import NEIGHBORHOOD_DIM
 from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
@@ -178,3 +179,8 @@ def directional_derivative(values: Tensor, inputs: list[Tensor], direction: list
     gradients = torch.autograd.grad(values, inputs, upstream, create_graph=True)
     total = sum((g * v).sum() for g, v in zip(gradients, direction, strict=True))
     return torch.autograd.grad(total, upstream)[0]
+
+
+def used_vectors(model: Any) -> Any:
+    """Return the part of the vectors of `CGE` that predictions depend on: without the random projection."""
+    return model.embedding_[:, : -min(NEIGHBORHOOD_DIM, model.fitted_.data.input_dim)]

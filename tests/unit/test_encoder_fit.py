@@ -34,6 +34,7 @@ from tests.fixtures import (
     partial_labels,
     quick_cge,
     two_groups,
+    used_vectors,
     with_sparse_features,
 )
 from tests.stored_files import with_hash
@@ -67,7 +68,7 @@ def test_the_defaults(features: bool) -> None:
     model.fit(graph, MOST, callback=epochs.append)
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     widths = [len(classifier.offset) for _, classifier, _ in model.fitted_.ensemble]
-    assert model.embedding_.shape == (NODES, sum(widths) + 2 * model.label_propagation_)
+    assert used_vectors(model).shape == (NODES, sum(widths) + 2 * model.label_propagation_)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weighting"] for row in model.search_results_}
     assert set(model.classifiers_) <= {
@@ -158,8 +159,8 @@ def test_an_ensemble_averages_probabilities() -> None:
     single = quick_cge("degree", **settings).fit(graph, TRAIN, VALIDATION)
     fitted: Any = three.fitted_
     assert len(fitted.ensemble) == 3
-    assert np.array_equal(three.embedding_[:, :8], single.embedding_)  # the part of the first classifier
-    assert three.embedding_.shape == (NODES, 24)
+    assert np.array_equal(three.embedding_[:, :8], used_vectors(single))  # the part of the first classifier
+    assert used_vectors(three).shape == (NODES, 24)
     each = [
         uncalibrated_probabilities(fitted.data, fitted.selection, [member], None, fitted.target, np.arange(NODES))
         for member in fitted.ensemble
@@ -572,7 +573,7 @@ def test_inputs_are_vectors_of_walks(tmp_path: Path) -> None:
     transition = scale[:, None] * adjacency * scale
     hops = sum(np.linalg.matrix_power(transition, hop) for hop in range(5)) / 5
     expected = hops @ inputs @ classifier.projection + classifier.offset
-    np.testing.assert_allclose(model.embedding_, fitted.vector_scales[0] * expected, atol=1e-4)
+    np.testing.assert_allclose(used_vectors(model), fitted.vector_scales[0] * expected, atol=1e-4)
     by_name = quick_cge("degree", inputs="walks", **quick).fit(graph, y)
     assert np.array_equal(by_name.embedding_, model.embedding_)
     model.save(tmp_path)

@@ -24,6 +24,7 @@ from tests.fixtures import (
     multilabel_targets,
     quick_cge,
     two_groups,
+    used_vectors,
     with_sparse_features,
 )
 
@@ -57,7 +58,7 @@ def dense_powers(graph: cge.Graph, hops: int) -> Any:
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) -> None:
     model = fitted(name, features)
-    fit, rest, outputs = model.fitted_, model.embedding_.astype(np.float64), []
+    fit, rest, outputs = model.fitted_, used_vectors(model).astype(np.float64), []
     parts = []
     for scale, (_, classifier, _) in zip(fit.vector_scales, fit.ensemble, strict=True):
         width = len(classifier.offset)
@@ -83,7 +84,20 @@ def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> Non
     share = sums / sums.sum(1, keepdims=True)
     (weight,) = (classifier.label_weight.item() for _, classifier, _ in model.fitted_.ensemble)
     expected = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
-    np.testing.assert_allclose(model.embedding_[:, -2:], weight * expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(used_vectors(model)[:, -2:], weight * expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_rest_is_a_projection_of_the_propagated_inputs() -> None:
+    model = fitted("mlp with labels")
+    features: Any = model.graph_.features
+    rows = features.toarray().astype(np.float64)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    propagated = np.mean(dense_powers(model.graph_, model.hops), axis=0) @ rows
+    propagated /= np.linalg.norm(propagated, axis=1, keepdims=True)
+    lengths = np.linalg.norm(used_vectors(model).astype(np.float64), axis=1, keepdims=True)
+    np.testing.assert_allclose(model.embedding_[:, -12:], 0.35 * lengths * propagated, atol=1e-5)
+    plain = fitted("mlp", features=False)  # with as many inputs as nodes, fewer than 64
+    assert plain.embedding_.shape[1] == used_vectors(plain).shape[1] + NODES
 
 
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:
@@ -112,7 +126,7 @@ def test_vectors_of_a_larger_graph_and_of_a_stored_model(name: str, tmp_path: Pa
     features: Any = sp.vstack([graph.features, sp.csr_array((1, 12), dtype=np.float32)])
     vectors = model.transform(cge.Graph.from_edges(edges, num_nodes=NODES + 1, features=sp.csr_array(features)))
     assert vectors.shape == (NODES + 1, model.embedding_.shape[1])
-    assert vectors[NODES, -2] > vectors[NODES, -1]  # its neighbors are in the first group
+    assert vectors[NODES, -14] > vectors[NODES, -13]  # its neighbors are in the first group
     model.save(tmp_path / "model")
     assert np.array_equal(cge.load(tmp_path / "model").embedding_, model.embedding_)
 

@@ -11,12 +11,16 @@ import numpy.typing as npt
 
 from cge.arrays import Array
 from cge.models.propagation import FixedPropagation, propagate_rows, propagated_lengths
+from cge.models.sparse_products import SparseFeatures, array_product, unit_rows
+from cge.randomness import generator
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.selection import Selection, TrainedClassifier
 
 Classifiers = Sequence[TrainedClassifier]
+NEIGHBORHOOD_DIM = 64  # of the random projection of propagated inputs in vectors
+_NEIGHBORHOOD_SCALE = 0.35  # its length, relative to the rest; chosen on validation nodes (docs/results.md)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +29,13 @@ class ClassifierInputs:
 
     `projected` has an array `(k, d)` for each classifier: the propagated inputs after its projection. `label_scores
     (k, c)` are the propagated training labels, None where they are not used. `reach_inputs` returns from which nodes a
-    path leads to an input, `(k,)`.
+    path leads to an input, `(k,)`, `neighborhoods` random projections of the propagated inputs, `(k, r)`.
     """
 
     projected: tuple[Array, ...]
     label_scores: Array | None
     reach_inputs: Callable[[], npt.NDArray[np.bool_]]
+    neighborhoods: Callable[[], Array]
 
     @cached_property
     def informed(self) -> npt.NDArray[np.bool_]:
@@ -53,12 +58,18 @@ class ClassifierInputs:
         return [scores / part if part > 0 else 1.0 for scores, part in spreads]
 
     def vectors(self, scales: Sequence[float], classifiers: Classifiers) -> Array:
-        """Return the vectors, `(k, d)`: the scaled parts, and the propagated labels times their (mean) weight."""
+        """Return the vectors, `(k, d)`: the scaled parts, and the propagated labels times their (mean) weight.
+
+        These are all that predictions depend on. Nodes that the classifiers do not distinguish are told apart by what
+        follows, a random projection of their propagated inputs, of `_NEIGHBORHOOD_SCALE` times the length of the rest.
+        """
         parts = [scale * part for scale, part in zip(scales, self.projected, strict=True)]
         if self.label_scores is not None:
             weights = [float(each.classifier.label_weight) for each in classifiers]
             parts.append(float(np.mean(weights)) * self.label_scores)
-        return np.concatenate(parts, axis=1)
+        used = np.concatenate(parts, axis=1)
+        lengths = np.linalg.norm(used, axis=1, keepdims=True)
+        return np.concatenate([used, _NEIGHBORHOOD_SCALE * lengths * unit_rows(self.neighborhoods())], axis=1)
 
 
 def _spread(rows: Array) -> float:
@@ -80,7 +91,21 @@ def classifier_inputs(
     if selection.label_propagation and labels is not None:
         label_scores = selection.weighting.propagate_labels(data, *labels, target, rows)[rows]
     projected = tuple(_projected(data, each, propagations[each.weighting.name], rows) for each in classifiers)
-    return ClassifierInputs(projected, label_scores, partial(_reach_inputs, data, [*propagations.values()], rows))
+    reach_inputs = partial(_reach_inputs, data, [*propagations.values()], rows)
+    neighborhoods = partial(_neighborhoods, data, propagations[classifiers[0].weighting.name], rows)
+    return ClassifierInputs(projected, label_scores, reach_inputs, neighborhoods)
+
+
+def _neighborhoods(data: EncoderData, propagation: FixedPropagation, rows: Array) -> Array:
+    """Return random projections of the propagated inputs of some nodes, `(k, r)`; of few inputs, these themselves."""
+    inputs, dim = data.inputs("l2"), data.input_dim
+    if dim <= NEIGHBORHOOD_DIM:
+        matrix = np.eye(dim, dtype=np.float32)
+    else:
+        matrix = generator(0, "neighborhoods").standard_normal((dim, NEIGHBORHOOD_DIM), np.float32)
+    sparse = isinstance(inputs, SparseFeatures)
+    projected = array_product(inputs.rows, matrix, inputs.n_jobs) if sparse else np.asarray(inputs @ matrix)
+    return propagate_rows(propagation, projected, rows)
 
 
 def _projected(data: EncoderData, trained: TrainedClassifier, propagation: FixedPropagation, rows: Array) -> Array:
