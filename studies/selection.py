@@ -199,7 +199,7 @@ def _probabilities(evaluator: CandidateEvaluator, trained: TrainedClassifier, pr
     task, data = evaluator.task, evaluator.data
     train = task.train.numpy()
     known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None
-    selection = Selection(trained.weighting, (trained.name,), propagated)
+    selection = Selection(trained.weighting, trained.name, propagated)
     known = classifier_inputs(data, selection, [trained], known_labels, task.target, rows)
     probabilities: Array = task.target.outputs(known.class_scores([trained])[0])
     return probabilities
