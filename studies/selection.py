@@ -77,7 +77,8 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
     file = folder / f"{cell.graph}-{cell.seed}.npz"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, **_train_candidates(cell))
+        arrays: Any = _train_candidates(cell)
+        np.savez_compressed(file, **arrays)
     with np.load(file) as stored:
         arrays = {name: stored[name] for name in stored.files}
     names = arrays["names"].tolist()

@@ -79,7 +79,7 @@ def _calibrated(probabilities: Array, labels: Array) -> tuple[Array, list[Candid
 
 
 def _single(place: int, count: int) -> Array:
-    return np.eye(count)[place]
+    return np.asarray(np.eye(count)[place])
 
 
 def most_accurate(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:

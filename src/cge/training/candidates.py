@@ -31,7 +31,7 @@ CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
 MAX_AVERAGED = 5  # candidates whose probabilities are averaged
-AVERAGING_MARGIN = 2.0  # standard errors by which the best candidate must be better than one that is not averaged
+AVERAGING_MARGIN = 1.0  # standard error by which the best candidate must be better than one that is not averaged
 _BASE_MEMORY = 560e6  # bytes of Python, PyTorch and compiled kernels
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 

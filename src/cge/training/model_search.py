@@ -10,7 +10,7 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - The most accurate classifier of the reference is evaluated with other weightings. If another weighting is more
   accurate, the classifiers are compared again with it.
 - The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
-  those of other candidates, up to five in all, than which it is not better by two standard errors.
+  those of other candidates, up to five in all, than which it is not better by one standard error.
 """
 
 from __future__ import annotations
@@ -134,11 +134,17 @@ class ModelSearch:
         return self.state.propagation_gain > 0 and best > max(alternatives, default=0.0)
 
     def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
-        """Return the best classifier for a weighting, and those that are level with it."""
+        """Return the best classifier for a weighting, and those that are level with it.
+
+        With the final weighting, only those are compared that are level with the reference.
+        """
         scores: dict[str, CandidateScore] = {}
-        best = self.state.best_classifier = ""
+        best, level = "", self.state.classifiers
+        self.state.best_classifier = ""
         for candidate in self._active_candidates(stage):
             name = candidate.classifier
+            if stage == "final classifier" and name not in level:
+                continue
             scores[name] = self._evaluate(weighting, name)
             if CLASSIFIERS[name].refines is None:
                 best = max(scores, key=lambda each: scores[each].accuracy)
