@@ -13,6 +13,8 @@ from studies import (
     figures_report,
     paper,
     paper_report,
+    selection,
+    selection_report,
     tables,
     tables_report,
     task_vectors,
@@ -26,7 +28,7 @@ from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "paper", "tasks", "typed", "vectors", "weights")
+NAMES = (*tables.TABLES, "figures", "paper", "selection", "tasks", "typed", "vectors", "weights")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ def study(name: str, folder: Path) -> Study:
     """Return a study whose results are in `folder / name`."""
     if name == "figures":
         return Study(figures.cells, figures.run, figures_report.write_report)
+    if name == "selection":
+        run = partial(selection.run, folder=folder / name / "vectors")
+        return Study(selection.cells, run, selection_report.write_report, selection.current)
     if name == "tasks":
         return Study(task_vectors.cells, task_vectors.run, task_vectors.write_report)
     if name == "typed":

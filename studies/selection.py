@@ -77,7 +77,8 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
     file = folder / f"{cell.graph}-{cell.seed}.npz"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, **_train_candidates(cell))
+        arrays: Any = _train_candidates(cell)
+        np.savez_compressed(file, **arrays)
     with np.load(file) as stored:
         arrays = {name: stored[name] for name in stored.files}
     names = arrays["names"].tolist()
@@ -199,7 +200,7 @@ def _probabilities(evaluator: CandidateEvaluator, trained: TrainedClassifier, pr
     task, data = evaluator.task, evaluator.data
     train = task.train.numpy()
     known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None
-    selection = Selection(trained.weighting, (trained.name,), propagated)
+    selection = Selection(trained.weighting, trained.name, propagated)
     known = classifier_inputs(data, selection, [trained], known_labels, task.target, rows)
     probabilities: Array = task.target.outputs(known.class_scores([trained])[0])
     return probabilities

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.metrics import log_losses, scale_probabilities
-from cge.training.candidate_evaluation import CandidateScore, is_better
+from cge.training.candidate_evaluation import CandidateScore, is_better, not_worse
 
 __all__ = ["RULES", "Halves", "Outputs", "weights_of"]
 
@@ -79,7 +79,7 @@ def _calibrated(probabilities: Array, labels: Array) -> tuple[Array, list[Candid
 
 
 def _single(place: int, count: int) -> Array:
-    return np.eye(count)[place]
+    return np.asarray(np.eye(count)[place])
 
 
 def most_accurate(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
@@ -106,24 +106,48 @@ def by_margin(margin: float) -> Rule:
     return rule
 
 
-def level(margin: float, most: int) -> Rule:
-    """Return the rule that averages the most accurate candidate with others that it is not better than."""
+def level(margin: float, most: int, same_classifier: bool = False) -> Rule:
+    """Return the rule that averages the most accurate candidate with others that it is not better than by a margin.
+
+    With `same_classifier` these have the same classifier, with or without label propagation, but other weightings.
+    """
 
     def rule(names: list[str], scores: list[CandidateScore], *_: Array) -> Array:
+        by_name = dict(zip(names, scores, strict=True))
+        best = names[int(most_accurate(names, scores).argmax())]
+        if same_classifier:
+            classifier = best.partition(", ")[2]
+            by_name = {name: score for name, score in by_name.items() if name.partition(", ")[2] == classifier}
+        used = not_worse(by_name, margin)[:most]
+        return np.array([float(name in used) for name in names])
+
+    return rule
+
+
+def level_with_second(margin: float, most: int) -> Rule:
+    """Return the rule of level weightings, with the best other classifier of the first weighting if it is level."""
+
+    def rule(names: list[str], scores: list[CandidateScore], *others: Array) -> Array:
+        weights = level(margin, most, same_classifier=True)(names, scores, *others)
         first = int(most_accurate(names, scores).argmax())
-        order = sorted(range(len(names)), key=lambda place: (-scores[place].accuracy, scores[place].log_losses.mean()))
-        others = [place for place in order if place != first and not is_better(scores[first], scores[place], margin)]
-        weights = np.zeros(len(names))
-        weights[[first, *others[: most - 1]]] = 1
+        weighting, _, classifier = names[first].partition(", ")
+        second = [
+            place
+            for place, name in enumerate(names)
+            if name.partition(", ")[0] == weighting and name.partition(", ")[2] != classifier
+            if not is_better(scores[first], scores[place])
+        ]
+        if second:
+            weights[max(second, key=lambda place: scores[place].rank)] = 1
         return weights
 
     return rule
 
 
-def greedy(steps: int, most: int, by: str = "loss") -> Rule:
-    """Return ensemble selection (Caruana et al. 2004): add, with replacement, what improves the mean most.
+def greedy(steps: int, most: int) -> Rule:
+    """Return ensemble selection (Caruana et al. 2004): add, with replacement, what lowers the log loss most.
 
-    At most `most` different candidates; `by` is "loss" (log loss) or "accuracy" (log loss among equals).
+    The mean has at most `most` different candidates.
     """
 
     def rule(names: list[str], _: list[CandidateScore], probabilities: Array, labels: Array) -> Array:
@@ -131,8 +155,6 @@ def greedy(steps: int, most: int, by: str = "loss") -> Rule:
         for step in range(steps):
             means = (total + probabilities) / (step + 1)
             losses = -np.log(np.maximum(means[:, np.arange(len(labels)), labels], 1e-12)).mean(1)
-            if by == "accuracy":
-                losses = losses / 100 - (means.argmax(2) == labels).mean(1)
             if np.count_nonzero(weights) >= most:
                 losses[weights == 0] = np.inf
             best = int(losses.argmin())
@@ -143,20 +165,24 @@ def greedy(steps: int, most: int, by: str = "loss") -> Rule:
     return rule
 
 
+_SIZES = {2: "two", 3: "three", 5: "five", 8: "eight", 99: "all"}
 RULES: dict[str, Rule] = {
     "most accurate": most_accurate,
     "lowest log loss": lowest_loss,
-    **{f"margin of {margin:g} standard errors": by_margin(margin) for margin in (0.0, 0.5, 1.0, 2.0)},
+    **{f"better by {margin:g} standard errors than a simpler one": by_margin(margin) for margin in (0.5, 1.0, 2.0)},
     **{
-        f"up to {most} level by {margin:g} standard errors": level(margin, most)
-        for most in (2, 3, 5)
-        for margin in (0.5, 1.0, 2.0)
+        f"mean of {_SIZES[most]} level by {margin:g} standard errors": level(margin, most)
+        for most in (2, 3, 5, 8)
+        for margin in (1.0, 2.0)
     },
     **{
-        f"ensemble selection, {steps} steps, {most} different": greedy(steps, most)
-        for steps, most in ((3, 3), (5, 3), (10, 5), (20, 40))
+        f"mean of {_SIZES[most]} weightings level by {margin:g} standard errors": level(margin, most, True)
+        for most in (2, 3, 5, 99)
+        for margin in (1.0, 2.0)
     },
-    "ensemble selection by accuracy, 5 steps, 3 different": greedy(5, 3, "accuracy"),
+    "mean of five weightings level by 2 standard errors, and a second classifier": level_with_second(2.0, 5),
+    "ensemble selection, 5 steps": greedy(5, 5),
+    "ensemble selection, 20 steps": greedy(20, 20),
 }
 
 

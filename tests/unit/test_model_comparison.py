@@ -46,12 +46,11 @@ def test_better_is_more_accurate_by_a_margin_of_standard_errors() -> None:
     assert not_worse({"a": candidate, "b": incumbent}) == ["a", "b"]
 
 
-def test_few_labels_more_are_not_better_where_more_are_required() -> None:
-    two, nothing = score([1, 1, *[0] * 98]), score([0] * 100)
-    assert is_better(two, nothing)
-    assert not is_better(two, nothing, min_extra_correct=1)
-    assert is_better(score([1, 1, 1, *[0] * 97]), nothing, min_extra_correct=1)
+def test_candidates_that_are_not_worse_are_ordered_by_accuracy() -> None:
+    two, four, nothing = score([1, 1, *[0] * 98]), score([1, 1, 1, 1, *[0] * 96]), score([0] * 100)
     assert not_worse({"nothing": nothing, "two": two}) == ["two"]
+    assert not_worse({"nothing": nothing, "two": two, "four": four}, 2.0) == ["four", "two"]
+    assert not_worse({"nothing": nothing, "two": two, "four": four}, 3.0) == ["four", "two", "nothing"]
 
 
 def test_better_has_a_lower_log_loss_by_twice_the_margin() -> None:

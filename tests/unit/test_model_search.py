@@ -36,6 +36,7 @@ class FakeEvaluator(CandidateEvaluator):
         accuracy = self.accuracy(weighting.name, classifier, label_propagation)
         correct = (np.arange(100) < round(100 * accuracy)).astype(float)
         score = CandidateScore(accuracy, correct, np.full(100, self.log_loss(weighting.name)))
+        self.trainers.setdefault((weighting.name, classifier, label_propagation), None)  # type: ignore[arg-type]
         return self.scores.setdefault((weighting.name, classifier, label_propagation), score)
 
 
@@ -78,7 +79,7 @@ def test_sparse_light_replaces_sparse_only_where_it_is_better(light: float, sele
     search = make_search(
         lambda _, classifier, __: accuracy.get(classifier, 0.3), weighting="degree", label_propagation=False
     )
-    assert search.run().classifiers == (selected,)
+    assert search.run().classifier == selected
 
 
 def test_sparse_light_is_evaluated_only_if_sparse_is_best() -> None:
@@ -86,7 +87,7 @@ def test_sparse_light_is_evaluated_only_if_sparse_is_best() -> None:
     search = make_search(
         lambda _, classifier, __: accuracy.get(classifier, 0.3), weighting="degree", label_propagation=False
     )
-    assert search.run().classifiers == ("mlp",)
+    assert search.run().classifier == "mlp"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_label_propagation_is_used_where_it_gains_more_than_consistency(
         lambda _, classifier, labels: (with_labels if labels else without).get(classifier, 0.3), weighting="degree"
     )
     selection = search.run()
-    assert (selection.label_propagation, selection.classifiers) == (used, classifiers)
+    assert (selection.label_propagation, selection.classifier) == (used, classifiers[0])
     first = selection.results[0]
     assert (first.weighting, first.classifier, first.label_propagation) == ("degree", "mlp", True)
     assert first.accuracy_gain == pytest.approx(with_labels["mlp"] - without["mlp"])
@@ -118,11 +119,9 @@ def test_label_propagation_is_used_where_it_gains_more_than_consistency(
 
 
 @pytest.mark.parametrize(
-    ("uniform", "log_loss", "selected"), [(0.52, 0.9, "uniform"), (0.52, 1.1, "degree"), (0.5, 0.9, "degree")]
+    ("uniform", "log_loss", "selected"), [(0.52, 1.1, "uniform"), (0.5, 0.9, "uniform"), (0.5, 1.0, "degree")]
 )
-def test_uniform_is_the_base_where_accuracy_and_log_loss_are_better(
-    uniform: float, log_loss: float, selected: str
-) -> None:
+def test_the_log_loss_decides_among_equal_accuracies(uniform: float, log_loss: float, selected: str) -> None:
     search = make_search(
         lambda weighting, *_: uniform if weighting == "uniform" else 0.5,
         data=EncoderData(two_groups(features=False), n_jobs=1),
@@ -139,7 +138,7 @@ def test_uniform_is_the_base_where_accuracy_and_log_loss_are_better(
         ({"0 hops": 0.5, "uniform": 0.55, "degree": 0.9}, "degree"),
         ({"0 hops": 0.5, "uniform": 0.9, "degree": 0.55}, "uniform"),
         ({"0 hops": 0.5, "uniform": 0.4, "degree": 0.9}, "degree"),
-        ({"0 hops": 0.5, "uniform": 0.51, "degree": 0.51}, "0 hops"),  # one label more is not enough
+        ({"0 hops": 0.5, "uniform": 0.5, "degree": 0.5}, "0 hops"),
     ],
 )
 def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
@@ -153,15 +152,14 @@ def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
     assert compared(selection) == ["0 hops", "uniform", "degree"]
 
 
-@pytest.mark.parametrize(("more", "selected"), [(1, "degree"), (2, "degree"), (3, "cosine")])
-def test_a_weighting_wins_by_more_than_a_standard_error_and_one_label(more: int, selected: str) -> None:
+@pytest.mark.parametrize(("more", "selected"), [(0, "degree"), (1, "cosine")])
+def test_the_most_accurate_weighting_is_selected(more: int, selected: str) -> None:
     options: dict[str, Any] = {"classifier": "consistency", "label_propagation": False}
     search = make_search(lambda weighting, *_: 0.5 + 0.01 * more * (weighting == "cosine"), **options)
     selection = search.run()
     assert selection.weighting.name == selected
-    gain = None if selected == "uniform" else 0.01 * more * (selected == "cosine")
     assert selection.gain_over_uniform is not None
-    assert selection.gain_over_uniform[0] == pytest.approx(gain)
+    assert selection.gain_over_uniform[0] == pytest.approx(0.01 * more)
 
 
 @pytest.mark.parametrize("label_propagation", [True, False])
@@ -170,7 +168,7 @@ def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(l
         lambda _, classifier, __: 0.7 if classifier == "mlp" else 0.5, label_propagation=label_propagation
     )
     selection = search.run()
-    assert selection.classifiers == ("mlp",)
+    assert selection.classifier == "mlp"
     hop_profiles = set(compared(selection)) - {"degree", "uniform", "cosine"}
     assert ("0 hops" in hop_profiles) == (not label_propagation)
     assert len(hop_profiles) == (0 if label_propagation else 10)

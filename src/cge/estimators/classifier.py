@@ -129,7 +129,7 @@ def _keep_classes(codes: Array, remaining: Array, held_out_idx: Array) -> tuple[
     if codes.ndim == 1:
         last_of_class = ~np.isin(codes[held_out_idx], codes[remaining])
     else:
-        last_of_class = (codes[held_out_idx] > codes[remaining].any(axis=0)).any(axis=1)
+        last_of_class = np.asarray((codes[held_out_idx] > codes[remaining].any(axis=0)).any(axis=1))
     return np.sort(np.concatenate([remaining, held_out_idx[last_of_class]])), held_out_idx[~last_of_class]
 
 

@@ -28,7 +28,7 @@ from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
+from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData, NamedWeighting
@@ -99,9 +99,7 @@ class _EncoderFit:
         stage = "select" if refit else "train"
         evaluator = self._evaluator(train_idx, validation_idx, folds)
         selection = self._select(evaluator)
-        ensemble = _best_members(self._train_members(evaluator, selection, stage))
-        for weighting, classifier in selection.runners_up:
-            ensemble.append(_EnsembleMember(weighting, classifier, 0, evaluator.finish(weighting, classifier, False)))
+        ensemble = self._train_members(evaluator, selection, stage)
         probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION and not folds:
@@ -183,18 +181,19 @@ class _EncoderFit:
         return selection
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
-        """Train every selected classifier until it stops."""
-        members = []
-        for classifier in selection.classifiers:
-            candidate = (selection.weighting.name, classifier, selection.label_propagation)
-            for number in range(self.model.n_estimators):
-                trainer = evaluator.trainers.get(candidate) if number == 0 else None
-                if trainer is None:
-                    weighting, seed = selection.weighting, self._seed(number)
-                    trainer = evaluator.trainer(weighting, classifier, selection.label_propagation, seed, stage)
-                trainer.stage = stage
-                self._train(trainer, f"{stage}-{classifier}-{number}")
-                members.append(_EnsembleMember(selection.weighting, classifier, number, trainer))
+        """Train the selected classifier until it stops; averaged ones stay as they were evaluated."""
+        selected, labels, members = (selection.weighting, selection.classifier), selection.label_propagation, []
+        for number in range(self.model.n_estimators):
+            trainer = evaluator.trainers.get((selected[0].name, selected[1], labels)) if number == 0 else None
+            if trainer is None:
+                trainer = evaluator.trainer(*selected, labels, self._seed(number), stage)
+            trainer.stage = stage
+            self._train(trainer, f"{stage}-{selected[1]}-{number}")
+            members.append(_EnsembleMember(*selected, number, trainer))
+        for weighting, classifier in selection.averaged:
+            evaluator.evaluate(weighting, classifier, labels)
+            trainer = evaluator.trainers[weighting.name, classifier, labels]
+            members.append(_EnsembleMember(weighting, classifier, 0, trainer))
         return members
 
     def _refit(
@@ -247,12 +246,3 @@ def _rate_limited(write: Callable[[Callable[[], TrainerState]], None]) -> Callab
             last = time.monotonic()
 
     return maybe
-
-
-def _best_members(members: list[_EnsembleMember]) -> list[_EnsembleMember]:
-    """Return the members of the best classifier, and of others that are not worse on the validation labels."""
-    if not len(members[0].trainer.task.validation):
-        return members
-    first = {member.classifier: member.trainer for member in reversed(members)}
-    names = not_worse({classifier: score_candidate(trainer) for classifier, trainer in first.items()})
-    return [member for name in names for member in members if member.classifier == name]

@@ -276,7 +276,7 @@ def restore_encoder(
     unknown = [name for name, _ in metadata["ensemble"] if name not in CLASSIFIERS]
     if not metadata["ensemble"] or unknown:
         raise InputError(f"there is no classifier {', '.join(map(str, unknown))}".rstrip())
-    weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.runners_up))}
+    weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.averaged))}
     return EncoderModel(
         data=data,
         selection=selection,

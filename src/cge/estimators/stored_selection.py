@@ -25,19 +25,19 @@ def selection_metadata(selection: Selection) -> dict[str, Any]:
         "sampled": list(selection.weighting.sampled),
         "start": None if start is None else start.name,
         "hop_weights": len(selection.weighting.edge_weighting.hop_weights),
-        "classifiers": list(selection.classifiers),
+        "classifier": selection.classifier,
         "label_propagation": selection.label_propagation,
         "search_results": [asdict(result) for result in selection.results],
         "gain_over_uniform": selection.gain_over_uniform,
-        "runners_up": [[weighting.name, classifier] for weighting, classifier in selection.runners_up],
+        "averaged": [[weighting.name, classifier] for weighting, classifier in selection.averaged],
     }
 
 
 def selection_arrays(selection: Selection) -> dict[str, Array]:
     """Return the parameters of the weightings of a selection."""
     arrays = _weighting_arrays(selection.weighting.module, "weighting")
-    for place, (weighting, _) in enumerate(selection.runners_up):
-        arrays |= _weighting_arrays(weighting.module, f"runner_up.{place}")
+    for place, (weighting, _) in enumerate(selection.averaged):
+        arrays |= _weighting_arrays(weighting.module, f"averaged.{place}")
     return arrays
 
 
@@ -81,15 +81,15 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         module = _restored_network(settings.weighting, dim, saved.arrays)
     weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
-    runners_up = [
-        (NamedWeighting(str(name), edge_weighting(f"runner_up.{place}", str(name))), str(classifier))
-        for place, (name, classifier) in enumerate(metadata_field(metadata, "runners_up", list))
+    averaged = [
+        (NamedWeighting(str(name), edge_weighting(f"averaged.{place}", str(name))), str(classifier))
+        for place, (name, classifier) in enumerate(metadata_field(metadata, "averaged", list))
     ]
     return Selection(
         weighting,
-        tuple(str(name) for name in metadata["classifiers"]),
+        str(metadata["classifier"]),
         bool(metadata["label_propagation"]),
         tuple(metadata_record(SearchResult, row) for row in metadata_field(metadata, "search_results", list)),
         None if gain is None else (float(gain[0]), float(gain[1])),
-        runners_up=tuple(runners_up),
+        averaged=tuple(averaged),
     )

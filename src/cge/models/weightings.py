@@ -32,14 +32,11 @@ Network = Callable[[int], "PathWeighting"]  # takes the dimension of the per-ste
 class SearchRole:
     """When and how the model search compares a weighting.
 
-    A candidate replaces the incumbent, the best weighting so far, if it is better by more than `margin` standard
-    errors; simpler weightings come first. Those of the stage "simple" need no margin. With `mlp_only` it is a
-    candidate only where the classifier `mlp` is selected without label propagation: there neighbors often have other
-    classes (heterophily), and it matters which hops are used.
+    Simpler weightings come first. With `mlp_only` it is a candidate only where the classifier `mlp` is selected without
+    label propagation: there neighbors often have other classes (heterophily), and it matters which hops are used.
     """
 
     stage: str = "closed form"  # "simple", "closed form", "hop profile" or "learned"
-    margin: float = 1.0
     mlp_only: bool = False
 
 
@@ -211,9 +208,9 @@ def _register_all() -> None:
     register_weighting(WeightingSpec("cnn", f"{text}a CNN over its step vectors", network=cnn))
     register_weighting(WeightingSpec("lstm", f"{text}an LSTM over its step vectors", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
-    role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
+    role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
-    register_weighting(WeightingSpec("0 hops", text, make, search=replace(role, margin=1.0), selectable=False))
+    register_weighting(WeightingSpec("0 hops", text, make, search=role, selectable=False))
     shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
     for (name, shape), b in product(shapes.items(), (0.0, 0.5, 1.0)):
         text, make = (

@@ -38,7 +38,8 @@ class Target(ABC):
     has_class_prior: ClassVar[bool] = False
 
     def __init__(self, classes: Array) -> None:
-        self.classes, self.scoring = classes, None
+        self.classes = classes
+        self.scoring: str | None = None
 
     def with_scoring(self, scoring: str | None) -> Self:
         """Return the target with another validation score."""

@@ -1,13 +1,12 @@
 """Evaluation of candidates: short trainings, compared on the validation labels, within a budget of work.
 
-A more complicated candidate replaces a simpler one only where its accuracy is higher by more than a standard error of
-the paired difference, or equal with a clearly lower log loss. So a weighting that does not help is not used.
+Candidates are compared node by node, so that the standard error is that of the paired difference.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,6 +44,11 @@ class CandidateScore:
     correct: Array
     log_losses: Array
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The accuracy, and −log loss, which decides among equals."""
+        return self.accuracy, -float(self.log_losses.mean())
+
     def accuracy_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
         """Return the gain in accuracy over the incumbent, and its standard error."""
         return mean_and_error(self.correct - incumbent.correct)
@@ -63,26 +67,23 @@ def score_candidate(trainer: PathTrainer) -> CandidateScore:
     return CandidateScore(target.score(scores, labels), node_scores, node_losses)
 
 
-def is_better(
-    candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0, min_extra_correct: int = 0
-) -> bool:
+def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0) -> bool:
     """Return whether a candidate is better than chance explains.
 
-    Its accuracy is higher by more than `margin` standard errors of the paired difference plus `min_extra_correct`
-    labels, which matter where candidates differ on few labels, or it is not lower and the log loss is lower by more
-    than twice as many standard errors.
+    Its accuracy is higher by more than `margin` standard errors of the paired difference, or it is not lower and the
+    log loss is lower by more than twice as many standard errors.
     """
     gain, error = candidate.accuracy_gain(incumbent)
-    if gain > margin * error + min_extra_correct / max(len(incumbent.correct), 1):
+    if gain > margin * error:
         return True
     loss_gain, error = candidate.log_loss_gain(incumbent)
     return gain >= 0 and loss_gain > 2 * margin * error
 
 
-def not_worse(scores: Mapping[_Key, CandidateScore]) -> list[_Key]:
-    """Return the key of the most accurate candidate, and those of others that it is not better than."""
-    best = max(scores, key=lambda name: scores[name].accuracy)
-    return [best, *(name for name in scores if name != best and not is_better(scores[best], scores[name]))]
+def not_worse(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> list[_Key]:
+    """Return the key of the most accurate candidate, and those of others that it is not better than, by accuracy."""
+    best, *others = sorted(scores, key=lambda name: scores[name].rank, reverse=True)
+    return [best, *(name for name in others if not is_better(scores[best], scores[name], margin))]
 
 
 class CandidateEvaluator:
@@ -125,17 +126,6 @@ class CandidateEvaluator:
             self._train(self.trainers[key], _checkpoint("compare", *key), self.work.spec(classifier).evaluate_after)
             self.scores[key] = score_candidate(self.trainers[key])
         return self.scores[key]
-
-    def finish(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> PathTrainer:
-        """Train a candidate until it stops."""
-        self.evaluate(weighting, classifier, label_propagation)
-        key = (weighting.name, classifier, label_propagation)
-        self._train(self.trainers[key], _checkpoint("finish", *key), None)
-        return self.trainers[key]
-
-    def evaluation_work(self, classifiers: Iterable[str]) -> float:
-        """Return the work of evaluating a weighting with some classifiers."""
-        return sum(self.work.evaluation(classifier) for classifier in classifiers)
 
     def release(self, name: str) -> None:
         """Forget the trainings of a weighting that was not selected; their scores are kept."""

@@ -30,7 +30,8 @@ SELECTED = "as selected"  # by earlier stages
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
-MAX_RUNNERS_UP = 0  # weightings averaged with the selected one: none, since it is not shown to pay (docs/results.md)
+MAX_AVERAGED = 5  # candidates whose probabilities are averaged
+AVERAGING_MARGIN = 1.0  # standard error by which the best candidate must be better than one that is not averaged
 _BASE_MEMORY = 560e6  # bytes of Python, PyTorch and compiled kernels
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
@@ -75,8 +76,8 @@ class Condition:
 class Candidate:
     """A model that the search trains for some epochs and compares, if all `conditions` hold at its turn.
 
-    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It must be better by
-    `margin` standard errors; with None both accuracy and log loss must be better. `work` is in multiplications.
+    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. Those that are `required`
+    are evaluated whatever remains of the budget. `work` is in multiplications.
     """
 
     stage: str
@@ -86,7 +87,7 @@ class Candidate:
     inputs: str
     work: float
     conditions: tuple[Condition, ...] = ()
-    margin: float | None = None
+    required: bool = False
 
     def is_active(self, state: SearchState) -> bool:
         """Return whether its conditions hold."""
@@ -230,7 +231,7 @@ class _Listing:
         for spec in self._specs("simple", "closed form", "hop profile"):
             if spec.name != self.reference:
                 classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
-                yield from self._weighting(spec, classifier, needs_margin=not simple_open or spec not in simple)
+                yield from self._weighting(spec, classifier, required=simple_open and spec in simple)
         learning = self.work.learning(self.problem.n_folds)
         if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
             yield from self._starts(self.selected_labels, _NO_HOP_PROFILE)
@@ -240,27 +241,27 @@ class _Listing:
                     yield replace(candidate, work=candidate.work + learning)
 
     def _weighting(
-        self, spec: WeightingSpec, classifier: str, *conditions: Condition, needs_margin: bool = True
+        self, spec: WeightingSpec, classifier: str, *conditions: Condition, required: bool = False
     ) -> Iterator[Candidate]:
         mlp_possible = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
         if spec.search is not None and (mlp_possible or not spec.search.mlp_only):
             conditions = (_MLP_ONLY, *conditions) if spec.search.mlp_only else conditions
             candidate = self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)
-            yield replace(candidate, margin=spec.search.margin if needs_margin else None)
+            yield replace(candidate, required=required)
 
 
 def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, entries: int, columns: int) -> float:
     """Return about how many bytes a fit of the path encoder needs; `entries` and `columns` are those of the inputs.
 
-    The trainings of the reference, of a candidate that is compared with it, and of runners-up are alive at once.
+    The trainings of the reference, of a candidate compared with it, and of averaged weightings are alive at once.
     """
     settings, size, name = work.settings, work.size, candidates[-1].weighting
     first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
     named = [classifier for classifier, _ in first if classifier != SELECTED]
     compared = set(named) if any(each.stage == "weighting" for each in candidates) else set()
     widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
-    runners_up = MAX_RUNNERS_UP if compared else 0
-    alive = sum(map(work.propagated_dim, [*named, *compared])) + runners_up * settings.dim
+    averaged = MAX_AVERAGED - 1 if compared else 0
+    alive = sum(map(work.propagated_dim, [*named, *compared])) + averaged * settings.dim
     network = name != SELECTED and (name not in WEIGHTINGS or WEIGHTINGS[name].network is not None)
     sampled = settings.walks_per_node * (settings.hops + 1) if network else 0
     counted = (
@@ -269,7 +270,7 @@ def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, e
         + 4 * nodes * (6 * widest + 8 * size.classes)
         + 20 * columns * alive  # parameters, their gradient, two moments, the best epoch
         + 60 * nodes * sampled
-        + 4 * nodes * size.columns * runners_up  # dense inputs, propagated
+        + 4 * nodes * size.columns * averaged  # dense inputs, propagated
     )
     return _BASE_MEMORY + 1.3 * counted  # a margin for what is alive besides
 

@@ -116,11 +116,6 @@ class ClassifierSpec:
         """Whether it is trained on propagated labels."""
         return self.settings.distilled
 
-    @property
-    def family(self) -> tuple[bool, bool]:
-        """Classifiers of different families make different errors, so that their mean is better than each."""
-        return self.linear, self.requires_label_propagation
-
 
 CLASSIFIERS: dict[str, ClassifierSpec] = {}
 

@@ -91,9 +91,9 @@ class CrossFitEvaluator(CandidateEvaluator):
         self.budget /= max(len(folds), 1)
         self.fold_evaluators = []
         for train_idx, held_out_idx in folds:
-            nodes = {"train": torch.from_numpy(train_idx), "validation": torch.from_numpy(held_out_idx)}
-            evaluator = CandidateEvaluator(replace(task, **nodes), data, settings, class_weights)
-            self.fold_evaluators.append(evaluator)
+            nodes = torch.from_numpy(train_idx), torch.from_numpy(held_out_idx)
+            fold_task = replace(task, train=nodes[0], validation=nodes[1])
+            self.fold_evaluators.append(CandidateEvaluator(fold_task, data, settings, class_weights))
 
     def trainer(
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str

@@ -7,11 +7,10 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
   standard errors. Where it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must
   also be more accurate than the classifiers with a consistency loss, which do not use it.
-- The most accurate classifier is used, averaged with the most accurate of another family (MLP, linear, distilled)
-  among those that are not significantly worse.
-- The reference `degree` is replaced by `uniform` where that has both a higher accuracy and a lower log loss. Closed
-  forms, then learned weightings replace the incumbent if they are better by their margin; then, classifiers are
-  compared again.
+- The most accurate classifier of the reference is evaluated with other weightings. If another weighting is more
+  accurate, the classifiers are compared again with it.
+- The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
+  those of other candidates, up to five in all, than which it is not better by one standard error.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from cge.training.candidate_evaluation import (
     CandidateScore,
     is_better,
     not_worse,
-    score_candidate,
 )
 from cge.training.candidates import (
-    MAX_RUNNERS_UP,
+    AVERAGING_MARGIN,
+    MAX_AVERAGED,
     SELECTED,
     Candidate,
     SearchProblem,
@@ -68,7 +67,8 @@ class ModelSearch:
             classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )
         self.results: list[SearchResult] = []
-        self.runners_up: dict[str, tuple[NamedWeighting, CandidateScore]] = {}  # not selected, but not worse
+        self.level: dict[str, NamedWeighting] = {}  # the best weighting so far, and those that are level with it
+        self.compared_classifiers: set[str] = set()
         self.notices: list[Message] = []
 
     def run(self) -> Selection:
@@ -80,37 +80,33 @@ class ModelSearch:
         if any(candidate.stage == "weighting" for candidate in self.candidates):
             weighting = self._select_weighting(weighting)
             state.classifiers = self.select_classifiers("final classifier", weighting)
-        weighting, runners_up = self._compare_runners_up(weighting)
-        gain, kept = self._gain_over_uniform(weighting), {weighting.name, *(other.name for other, _ in runners_up)}
-        self.evaluator.release_others(kept, state.label_propagation)
+        members = self._select_members(weighting)
+        (weighting, classifier), *averaged = members
+        gain = self._gain_over_uniform(weighting, classifier)
+        self.evaluator.release_others({each.name for each, _ in members}, state.label_propagation)
         results, notices = tuple(self.results), tuple(self.notices)
-        return Selection(weighting, state.classifiers, state.label_propagation, results, gain, notices, runners_up)
+        return Selection(weighting, classifier, state.label_propagation, results, gain, notices, tuple(averaged))
 
-    def _compare_runners_up(
-        self, incumbent: NamedWeighting
-    ) -> tuple[NamedWeighting, tuple[tuple[NamedWeighting, str], ...]]:
-        """Train runners-up and the incumbent until they stop; return the best weighting and those that are level.
+    def _select_members(self, weighting: NamedWeighting) -> list[tuple[NamedWeighting, str]]:
+        """Return the most accurate candidate and those than which it is not significantly better, to be averaged.
 
-        The incumbent remains the first if it is level.
-
-        Label propagation has no runners-up: it would have to be computed for each weighting.
+        With label propagation, which is computed for one weighting only, all have the weighting of the first.
         """
-        scores, evaluator = self.evaluator.scores, self.evaluator
-        own = [(incumbent.name, classifier, False) for classifier in self.state.classifiers]
-        others = [key for key in evaluator.trainers if key[0] in self.runners_up and key[0] != incumbent.name]
-        if self.state.label_propagation or not others:
-            return incumbent, ()
-        best = max((scores[key] for key in own), key=lambda score: score.accuracy)
-        level = [key for key in others if not key[2] and not is_better(best, scores[key])]
-        keys = [*own, *sorted(level, key=lambda key: -scores[key].accuracy)[:MAX_RUNNERS_UP]]
-        weightings = {name: weighting for name, (weighting, _) in self.runners_up.items()} | {incumbent.name: incumbent}
-        finished = {key: score_candidate(evaluator.finish(weightings[key[0]], *key[1:])) for key in keys}
-        kept = not_worse(finished)
-        for key in keys:
-            self._record("runner-up", key, finished[key], None if key == kept[0] else finished[kept[0]], kept[0])
-        name = incumbent.name if any(key in kept for key in own) else kept[0][0]
-        self.state.classifiers = tuple(classifier for weighting, classifier, _ in kept if weighting == name)
-        return weightings[name], tuple((weightings[key[0]], key[1]) for key in kept if key[0] != name)
+        state, evaluator = self.state, self.evaluator
+        classifiers = self.compared_classifiers or state.classifiers
+        weightings = self.level or {weighting.name: weighting}
+        scores = {
+            (weightings[key[0]], key[1]): score
+            for key, score in evaluator.scores.items()
+            if key[0] in weightings and key[1] in classifiers and key[2] == state.label_propagation
+            if key in evaluator.trainers
+        }
+        if not scores:
+            return [(weighting, state.classifiers[0])]
+        members = not_worse(scores, AVERAGING_MARGIN)
+        if state.label_propagation:
+            members = [member for member in members if member[0] is members[0][0]]
+        return members[:MAX_AVERAGED]
 
     def _active_candidates(self, stage: str) -> Iterator[Candidate]:
         """Yield the candidates of a stage whose conditions hold; conditions are checked just before each."""
@@ -138,11 +134,17 @@ class ModelSearch:
         return self.state.propagation_gain > 0 and best > max(alternatives, default=0.0)
 
     def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
-        """Return the best classifier for a weighting, and a second one to average with."""
+        """Return the best classifier for a weighting, and those that are level with it.
+
+        With the final weighting, only those are compared that are level with the reference.
+        """
         scores: dict[str, CandidateScore] = {}
-        best = self.state.best_classifier = ""
+        best, level = "", self.state.classifiers
+        self.state.best_classifier = ""
         for candidate in self._active_candidates(stage):
             name = candidate.classifier
+            if stage == "final classifier" and name not in level:
+                continue
             scores[name] = self._evaluate(weighting, name)
             if CLASSIFIERS[name].refines is None:
                 best = max(scores, key=lambda each: scores[each].accuracy)
@@ -154,9 +156,8 @@ class ModelSearch:
         for name, score in scores.items():
             key = weighting.name, name, self.state.label_propagation
             self._record(stage, key, score, None if name == best else scores[best])
-        not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
-        others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
-        return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
+        self.compared_classifiers |= set(scores)
+        return (best, *(name for name in not_worse(scores) if name != best))
 
     def _reference(self) -> NamedWeighting:
         """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
@@ -209,23 +210,25 @@ class ModelSearch:
         return learned
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
-        """Return the incumbent after all candidates, each of which replaces it if it is better by its margin."""
+        """Return the most accurate weighting."""
         state, best_closed_form = self.state, incumbent
+        self.level = {incumbent.name: incumbent}
         learning = self.evaluator.work.learning(len(self.task.folds))
         work_reserved: float | None = None  # for learning, while hop profiles are evaluated
         state.simple = state.closed_form = state.weighting = incumbent.name
-        incumbent_score = self._best_score(incumbent, state.classifiers)
+        incumbent_score = self._evaluate(incumbent, state.classifiers[0])
+        self._record("weighting", (incumbent.name, state.classifiers[0], state.label_propagation), incumbent_score)
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
-            classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
-            evaluation, extra_work = self.evaluator.evaluation_work(classifiers), 0.0
+            classifier = state.classifiers[0] if candidate.classifier == SELECTED else candidate.classifier
+            evaluation, extra_work = self.evaluator.work.evaluation(classifier), 0.0
             if spec.closed_form is None:
                 extra_work = learning
             elif is_hop_profile(spec.name):
                 if work_reserved is None:
                     work_reserved = self._work_reserved_for_learning(learning)
                 extra_work = work_reserved
-            if candidate.margin is not None and extra_work + evaluation > self.evaluator.budget:
+            if not candidate.required and extra_work + evaluation > self.evaluator.budget:
                 continue
             if spec.closed_form is None:
                 self.evaluator.budget -= extra_work
@@ -233,46 +236,33 @@ class ModelSearch:
                 weighting = self.learn(spec.name, start)
             else:
                 weighting = self._closed_form(spec.name)
-            score = self._best_score(weighting, classifiers, incumbent_score)
-            loser = weighting, score
-            if candidate.margin is None:  # degree and uniform: accuracy and log loss must both improve
-                better = score.accuracy > incumbent_score.accuracy and score.log_loss_gain(incumbent_score)[0] > 0
-            else:
-                better = is_better(score, incumbent_score, candidate.margin, min_extra_correct=1)
-            if better:
-                loser, incumbent, incumbent_score = (incumbent, incumbent_score), weighting, score
-                state.weighting = incumbent.name
+            score = self._evaluate(weighting, classifier)
+            key = weighting.name, classifier, state.label_propagation
+            self._record("weighting", key, score, incumbent_score)
+            if score.rank > incumbent_score.rank:
+                incumbent, incumbent_score, state.weighting = weighting, score, weighting.name
                 if spec.closed_form is not None:
                     best_closed_form, state.closed_form = incumbent, incumbent.name
-                if candidate.margin is None:
+                if candidate.required:
                     state.simple = incumbent.name
-            self._release_worse(loser, incumbent_score)
+            self._release_worse(weighting)
         return incumbent
 
-    def _release_worse(self, loser: tuple[NamedWeighting, CandidateScore], best_score: CandidateScore) -> None:
-        """Forget the trainings of a weighting that was not selected, unless it is a runner-up."""
-        self.runners_up[loser[0].name] = loser
-        names = sorted(self.runners_up, key=lambda name: -self.runners_up[name][1].accuracy)
-        level = [name for name in names if not is_better(best_score, self.runners_up[name][1])]
-        for name in set(names) - set(level[:MAX_RUNNERS_UP]):
+    def _release_worse(self, weighting: NamedWeighting) -> None:
+        """Forget the trainings of weightings that cannot be averaged with the best."""
+        self.level[weighting.name] = weighting
+        known = {key: score for key, score in self.evaluator.scores.items() if key in self.evaluator.trainers}
+        level = {key[0] for key in not_worse(known, AVERAGING_MARGIN)[:MAX_AVERAGED]}
+        for name in [name for name in self.level if name not in level]:
             self.evaluator.release(name)
-            del self.runners_up[name]
+            del self.level[name]
 
     def _work_reserved_for_learning(self, learning: float) -> float:
         """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
-        needed = learning + self.evaluator.evaluation_work(self.state.classifiers)
+        needed = learning + self.evaluator.work.evaluation(self.state.classifiers[0])
         return needed if len(self.task.folds) > 1 and needed <= self.evaluator.budget else 0.0
 
-    def _best_score(
-        self, weighting: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None
-    ) -> CandidateScore:
-        """Return the score of a weighting with the most accurate of some classifiers."""
-        scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
-        best = max(scores, key=lambda classifier: scores[classifier].accuracy)
-        self._record("weighting", (weighting.name, best, self.state.label_propagation), scores[best], incumbent)
-        return scores[best]
-
-    def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
+    def _gain_over_uniform(self, weighting: NamedWeighting, classifier: str) -> tuple[float, float] | None:
         """Return the gain in validation accuracy over uniform weights; None if they were not compared."""
         state, scores = self.state, self.evaluator.scores
         uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
@@ -280,12 +270,12 @@ class ModelSearch:
             return None
         state.evaluated = {key[0] for key in scores if key[2] == state.label_propagation}
         if uniform_candidates[0].is_active(state):
-            self._evaluate(self._closed_form("uniform"), state.classifiers[0])
+            self._evaluate(self._closed_form("uniform"), classifier)
         uniform = [key for key in scores if (key[0], key[2]) == ("uniform", state.label_propagation)]
         best_uniform = max(uniform, key=lambda key: scores[key].accuracy)
-        score = self._evaluate(weighting, state.classifiers[0])
+        score = self._evaluate(weighting, classifier)
         if all(result.weighting != "uniform" for result in self.results):
-            selected = weighting.name, state.classifiers[0], state.label_propagation
+            selected = weighting.name, classifier, state.label_propagation
             self._record("uniform weights", best_uniform, scores[best_uniform])
             self._record("uniform weights", selected, score, scores[best_uniform])
         return score.accuracy_gain(scores[best_uniform])
@@ -296,13 +286,12 @@ class ModelSearch:
         key: tuple[str, str, bool],
         score: CandidateScore,
         other: CandidateScore | None = None,
-        other_key: Any = None,
     ) -> None:
         """Add a candidate to the results, with its gains over another; without another, only if not listed yet."""
         gains: tuple[Any, ...] = (None,) * 5
         if other is not None:
             evaluated = (key for key, value in self.evaluator.scores.items() if value is other)
-            *names, with_propagation = next(evaluated, other_key)
+            *names, with_propagation = next(evaluated)
             compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
             gains = *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):

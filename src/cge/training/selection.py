@@ -45,20 +45,20 @@ class TrainedClassifier(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The selected weighting, the classifiers whose probabilities are averaged, and whether labels are propagated.
+    """The selected weighting and classifier, and whether labels are propagated.
 
     `gain_over_uniform` is the gain in validation accuracy over uniform weights with its standard error; None where they
-    were not compared. `notices` are for the user. `runners_up` are candidates with other weightings, with the name of
-    the classifier, that are not worse than the selected one on the validation labels.
+    were not compared. `notices` are for the user. `averaged` are further weightings with their classifiers, whose
+    probabilities are averaged with those of the selected model.
     """
 
     weighting: NamedWeighting
-    classifiers: tuple[str, ...]
+    classifier: str
     label_propagation: bool
     results: tuple[SearchResult, ...] = ()
     gain_over_uniform: tuple[float, float] | None = None
     notices: tuple[Message, ...] = ()
-    runners_up: tuple[tuple[NamedWeighting, str], ...] = ()
+    averaged: tuple[tuple[NamedWeighting, str], ...] = ()
 
     @property
     def any_learned(self) -> bool:

@@ -1,4 +1,4 @@
-"""Candidates with other weightings that are as good on the validation labels are averaged with the selected one."""
+"""The probabilities of weightings that are level on the validation labels are averaged."""
 
 from __future__ import annotations
 
@@ -10,20 +10,12 @@ import numpy as np
 import pytest
 
 import cge
-from cge.models.weightings import closed_form
-from cge.training.candidate_evaluation import CandidateScore
-from cge.training.encoder_data import NamedWeighting
+from cge.training.candidates import MAX_AVERAGED
 from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
 
 OTHERS = np.setdiff1d(np.arange(40), TRAIN_NODES)
 SETTINGS: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
-MAX_RUNNERS_UP = 4  # none by default
-
-
-@pytest.fixture(autouse=True)
-def _with_runners_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cge.training.model_search.MAX_RUNNERS_UP", MAX_RUNNERS_UP)
 
 
 @cache
@@ -31,47 +23,25 @@ def fitted() -> cge.CGE:
     return quick_cge(**SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))
 
 
-def select(accuracy: dict[str, float], others: float = 0.5, final: Any = None, **settings: Any) -> list[str]:
-    """Return the selected weighting and the runners-up of a search with these validation accuracies.
-
-    `final` are those after the last epoch, where they differ.
-    """
+def select(accuracy: dict[str, float], others: float = 0.5, **settings: Any) -> list[str]:
+    """Return the selected weighting and those averaged with it in a search with these validation accuracies."""
     search = make_search(lambda weighting, *_: accuracy.get(weighting, others), **(SETTINGS | settings))
-    evaluator: Any = search.evaluator
-    evaluate = evaluator.evaluate
-
-    def recorded(weighting: NamedWeighting, classifier: str, label_propagation: bool) -> Any:
-        evaluator.trainers.setdefault((weighting.name, classifier, label_propagation), None)
-        return evaluate(weighting, classifier, label_propagation)
-
-    def finished(weighting: NamedWeighting, *_: Any) -> CandidateScore:
-        share = (accuracy | (final or {})).get(weighting.name, others)
-        return CandidateScore(share, (np.arange(100) < round(100 * share)).astype(float), np.zeros(100))
-
-    evaluator.evaluate, evaluator.finish = recorded, finished
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cge.training.model_search.score_candidate", lambda score: score)
-        selection = search.run()
-    names = [selection.weighting.name, *(weighting.name for weighting, _ in selection.runners_up)]
-    assert {name for name, *_ in evaluator.trainers} <= set(names)  # others are released
+    selection = search.run()
+    names = [selection.weighting.name, *(weighting.name for weighting, _ in selection.averaged)]
+    assert {name for name, *_ in search.evaluator.trainers} <= set(names)  # others are released
     return names
 
 
-def test_weightings_that_are_not_worse_are_runners_up() -> None:
+def test_weightings_that_are_not_significantly_worse_are_averaged() -> None:
     assert select({"degree": 0.9, "uniform": 0.9}) == ["degree", "uniform"]
-    assert select({"degree": 0.9, "uniform": 0.85}) == ["degree"]
-    assert select({"degree": 0.8, "uniform": 0.8, "0 hops": 0.9}) == ["0 hops"]  # better than earlier runners-up
+    assert select({"degree": 0.9, "uniform": 0.88}) == ["degree"]
+    assert select({"degree": 0.9, "uniform": 0.92}) == ["uniform"]
+    assert select({"degree": 0.8, "uniform": 0.8, "0 hops": 0.9}) == ["0 hops"]
     assert select({}, 0.9)[0] == "degree"
-    assert len(select({}, 0.9)) == 1 + MAX_RUNNERS_UP
+    assert len(select({}, 0.9)) == MAX_AVERAGED
 
 
-def test_the_best_after_the_last_epoch_is_selected() -> None:
-    level = {"degree": 0.9, "uniform": 0.9}
-    assert select(level, final={"uniform": 0.95}) == ["uniform"]
-    assert select(level, final={"uniform": 0.85}) == ["degree"]
-
-
-def test_named_weightings_and_label_propagation_have_no_runners_up() -> None:
+def test_named_weightings_and_label_propagation_are_not_averaged() -> None:
     assert select({}, 0.9, weighting="degree") == ["degree"]
     assert select({}, 0.9, label_propagation=True) == ["degree"]
 
@@ -84,7 +54,7 @@ def test_probabilities_are_the_mean_over_the_weightings() -> None:
     assert len({weighting for weighting, _ in model.ensemble_}) == len(ensemble) > 1
     data, outputs = model.fitted_.data, []
     for name, classifier, weighting in ensemble:
-        form = closed_form(weighting.name, data.edge_scale.names, 4)
+        form = weighting.module
         matrix = data.transitions.matrix(form.normalized_weights(data.transitions, data.edge_inputs)).toarray()
         powers = [np.linalg.matrix_power(matrix.astype(np.float64), hop) for hop in range(5)]
         summed = np.tensordot(form.normalized_hop_weights().astype(np.float64), np.stack(powers), axes=1)
@@ -106,7 +76,7 @@ def test_every_classifier_is_explained_with_its_weighting() -> None:
         assert explanation.classifier.name == name
 
 
-def test_runners_up_are_saved(tmp_path: Path) -> None:
+def test_averaged_weightings_are_saved(tmp_path: Path) -> None:
     fitted().save(tmp_path)
     again = cge.load(tmp_path)
     assert again.ensemble_ == fitted().ensemble_
@@ -119,7 +89,7 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("refit", [False, True])
-def test_a_stopped_fit_has_the_same_runners_up(refit: bool, tmp_path: Path) -> None:
+def test_a_stopped_fit_averages_the_same_weightings(refit: bool, tmp_path: Path) -> None:
     settings = SETTINGS | ({"validation_fraction": 0.5} if refit else {})
     labels = (partial_labels(every=2), None) if refit else (labels_at(TRAIN_NODES), labels_at(OTHERS))
     stages: list[str] = []
@@ -139,4 +109,3 @@ def test_a_stopped_fit_has_the_same_runners_up(refit: bool, tmp_path: Path) -> N
     assert again.ensemble_ == expected.ensemble_
     assert again.predict_proba().tobytes() == expected.predict_proba().tobytes()
     assert again.search_results_ == expected.search_results_
-    assert {"runner-up"} < {row["stage"] for row in again.search_results_}
