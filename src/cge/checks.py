@@ -15,6 +15,14 @@ from cge.ids import as_id_array, factorize, find_nodes, unique_index
 
 Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
 
+# Usual names of the columns of edges, in files and data frames.
+ENDPOINT_NAMES = (
+    *(("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("head", "tail")),
+    *(("source_id", "target_id"), ("src_id", "dst_id"), ("fromnodeid", "tonodeid")),
+)
+WEIGHT_NAMES = ("weight", "weights", "w")
+TYPE_NAMES = ("type", "kind", "edge_type", "relation")
+
 
 def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
     """Split edges, or other pairs of ids, into two flat id arrays."""

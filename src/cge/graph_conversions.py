@@ -10,13 +10,48 @@ import scipy.sparse as sp
 
 from cge import checks
 from cge.arrays import Array
-from cge.errors import InputError, format_list, format_value
+from cge.errors import MAKE_GRAPH, InputError, format_list, format_value, qualified_type
 from cge.graph_types import REVERSE
 from cge.ids import as_id_array, unique_index
 
 
 class GraphConversions:
     """The methods of `cge.Graph` that build one from objects of other libraries; all call `from_edges`."""
+
+    @classmethod
+    def of(cls, source: Any, features: Any = None) -> Self:
+        """Return a graph from an object of another library; a `Graph` is returned as it is.
+
+        Parameters
+        ----------
+        source : Graph, or an object of NetworkX, SciPy, pandas, polars, PyTorch Geometric or igraph
+            A table of edges has columns called source and target (or src and dst, from and to, …), or two columns, and
+            perhaps weight and type. Nodes of igraph are identified by the attribute "name", where there is one.
+        features : (n, f) array, SciPy sparse matrix or DataFrame, optional
+            Rows of a DataFrame belong to the nodes in its index; those of arrays are in the order of the nodes.
+
+        Examples
+        --------
+        >>> from cge import Graph
+        >>> Graph.of(sp.csr_array([[0, 1], [1, 0]]))
+        Graph(2 nodes, 1 undirected edge)
+        """
+        kind = object_kind(source)
+        if kind is None:
+            problem = "expected a graph of cge, NetworkX, SciPy, PyG or igraph, or a table of edges, found "
+            raise InputError(problem + qualified_type(source), hint=MAKE_GRAPH)
+        by_index = features is not None and hasattr(features, "loc") and hasattr(features, "index")
+        if kind == "table":
+            ids = list(features.index) if by_index else None
+            graph: Any = cls.from_edges(**_table_parts(source), node_ids=ids)  # type: ignore[attr-defined]
+        elif kind == "igraph":
+            graph = cls.from_edges(**_igraph_parts(source))  # type: ignore[attr-defined]
+        else:
+            graph = source if kind == "graph" else getattr(cls, f"from_{kind}")(source)
+        if features is None:
+            return graph  # type: ignore[no-any-return]
+        rows = _rows_by_index(features, graph.node_ids) if by_index else features
+        return graph.with_features(rows)  # type: ignore[no-any-return]
 
     @classmethod
     def from_scipy(
@@ -180,6 +215,55 @@ class GraphConversions:
             options["features"] = nodes[list(features)].to_numpy() if len(features) else None
         pairs = (edges[source].to_numpy(), edges[target].to_numpy())
         return cls.from_edges(pairs, **options)  # type: ignore[attr-defined, no-any-return]
+
+
+def object_kind(source: Any) -> str | None:
+    """Return which library a graph or a table of edges comes from, None where it is neither."""
+    if isinstance(source, GraphConversions):
+        return "graph"
+    if sp.issparse(source):
+        return "scipy"
+    if hasattr(source, "get_edgelist") and hasattr(source, "vs"):
+        return "igraph"
+    if hasattr(source, "edge_index") or (hasattr(source, "node_types") and hasattr(source, "edge_types")):
+        return "pyg"
+    if all(hasattr(source, name) for name in ("nodes", "edges", "is_directed")):
+        return "networkx"
+    return "table" if hasattr(source, "columns") and hasattr(source, "__getitem__") else None
+
+
+def _table_parts(table: Any) -> dict[str, Any]:
+    """Return the edges of a data frame: columns with the usual names, or the only two."""
+    names = [str(name) for name in table.columns]
+    column = {name.strip().lower(): table[key] for name, key in zip(names, table.columns, strict=True)}
+    pair = next((pair for pair in checks.ENDPOINT_NAMES if pair[0] in column and pair[1] in column), None)
+    others = [name for name in column if name not in (*checks.WEIGHT_NAMES, *checks.TYPE_NAMES)]
+    if pair is None and len(others) != 2:
+        problem = f"a table of edges needs the columns source and target, found {format_list(names)}"
+        raise InputError(problem, hint="rename two of them, or use Graph.from_pandas, which takes their names")
+    parts: dict[str, Any] = {"edges": tuple(column[name].to_numpy() for name in pair or others)}
+    for part, usual in {"weights": checks.WEIGHT_NAMES, "edge_types": checks.TYPE_NAMES}.items():
+        name = next((name for name in usual if name in column), None)
+        if name is not None:
+            parts[part] = column[name].to_numpy()
+    return parts
+
+
+def _igraph_parts(graph: Any) -> dict[str, Any]:
+    """Return the edges of an igraph graph."""
+    names = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(graph.vcount()))
+    weights = list(graph.es["weight"]) if "weight" in graph.es.attributes() else None
+    edges = [(names[u], names[v]) for u, v in graph.get_edgelist()]
+    return {"edges": edges, "node_ids": names, "weights": weights, "directed": bool(graph.is_directed())}
+
+
+def _rows_by_index(features: Any, node_ids: Array) -> Any:
+    """Return the rows of a DataFrame in the order of nodes."""
+    places = unique_index(as_id_array(features.index, "the index of the features")).find(node_ids)
+    if (places < 0).any():
+        missing = node_ids[places < 0].tolist()
+        raise InputError(f"nodes of the graph have no row in the features: {format_list(missing)}")
+    return features.to_numpy()[places]
 
 
 def _attribute(name: str, rows: list[tuple[Any, Any]], what: str) -> list[Any]:

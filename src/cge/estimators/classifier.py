@@ -17,6 +17,7 @@ from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
+from cge.graph_conversions import object_kind
 from cge.graph_types import label_type
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
@@ -33,10 +34,11 @@ def check_fitted(estimator: Any) -> None:
         raise not_fitted(f"this {type(estimator).__name__} has not been trained yet; call fit first")
 
 
-def check_graph(graph: Any) -> None:
-    """Refuse to fit anything but a `Graph`."""
-    if not isinstance(graph, Graph):
+def as_graph(graph: Any) -> Graph:
+    """Return what `fit` takes as a graph: a `Graph`, or an object that `Graph.of` understands."""
+    if object_kind(graph) is None:
         raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
+    return Graph.of(graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,7 @@ class TaskLabels:
 
 def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "classification") -> TaskLabels:
     """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays; nodes in both train."""
-    check_graph(graph)
+    graph = as_graph(graph)
     codes, target = encode_target(graph, y, "y", task)
     train_idx, validation_idx = np.flatnonzero(target.labeled(codes)), np.empty(0, np.int64)
     if not len(train_idx):
@@ -164,6 +166,7 @@ class NodeClassifier(Estimator):
         Without `validation` a fifth of `y` is held out to select them, and is then used for training, too.
         """
         check_settings(self)
+        graph = as_graph(graph)
         labels = task_labels(graph, y, validation)
         validation_labels = len(labels.validation)
         if not validation_labels:

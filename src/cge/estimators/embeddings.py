@@ -11,7 +11,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.classifier import check_graph
+from cge.estimators.classifier import as_graph
 from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, check_settings, documented, param
@@ -53,7 +53,7 @@ class NodeVectors(Estimator):
             Called with the finished fraction of the training.
         """
         check_settings(self)
-        check_graph(graph)
+        graph = as_graph(graph)
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
         self.embedding_ = self._vectors(graph, progress)

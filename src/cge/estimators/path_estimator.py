@@ -13,7 +13,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
-from cge.estimators.classifier import TaskLabels, task_labels
+from cge.estimators.classifier import TaskLabels, as_graph, task_labels
 from cge.estimators.estimator import Estimator
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
@@ -21,6 +21,7 @@ from cge.estimators.persistence import Checkpoints, save_estimator
 from cge.estimators.settings import check_settings
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
+from cge.graph_conversions import object_kind
 from cge.store import pack_values, unpack_values
 
 Callback = Callable[[Any], None] | None
@@ -97,8 +98,8 @@ class PathEstimator(ExplanationMixin, Estimator):
 
         Parameters
         ----------
-        graph : Graph
-            With at least one edge.
+        graph : Graph, or an object that `Graph.of` understands
+            With at least one edge. Graphs of NetworkX, SciPy, PyG and igraph and tables of edges are converted.
         y : {node id: label}, (n,) array with −1 for unlabeled nodes, or (n, c) array of zeros and ones
             In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
         validation : like `y`, optional
@@ -112,6 +113,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         callback : callable, optional
             Called after each epoch with an `Epoch` record (`PaperEpoch` for `PaperCGE`).
         """
+        graph = as_graph(graph)
         labels = self._checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, labels.codes, labels.train, labels.validation)
         model = self._train(graph, labels, checkpoints, callback)
@@ -170,7 +172,7 @@ class PathEstimator(ExplanationMixin, Estimator):
     def _outputs(self, nodes: Iterable[Hashable] | None, graph: Graph | None) -> Array:
         """Return what the model predicts, `(k, c)`: class probabilities, or values."""
         model = self._need_fit()
-        other = None if graph is self.graph_ else graph
+        other = None if graph is None or graph is self.graph_ else as_graph(graph)
         where = self.graph_ if other is None else other
         rows = model.default_rows(where) if nodes is None else where.indices_of(nodes)
         return model.probabilities(other, rows)
@@ -212,9 +214,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         model = self._need_fit()
         if graph is None or graph is self.graph_:
             return self.embedding_
-        if not isinstance(graph, Graph):
+        if object_kind(graph) in (None, "table"):
             return self.embedding_[self.graph_.indices_of(graph)]
-        return model.vectors(graph)
+        return model.vectors(as_graph(graph))
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
         """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.checks import concatenate_ids, edge_columns
+from cge.checks import ENDPOINT_NAMES, TYPE_NAMES, WEIGHT_NAMES, concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
 from cge.data.files.file_path import name_file
@@ -31,12 +31,6 @@ from cge.ids import factorize
 AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
 
 _NO_WEIGHTS = Message.of("remove the edge, or pass {weighted} to ignore weights", weighted=False)
-_ENDPOINT_NAMES = (
-    *(("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("head", "tail")),
-    *(("source_id", "target_id"), ("src_id", "dst_id"), ("fromnodeid", "tonodeid")),
-)
-_WEIGHT_NAMES = ("weight", "weights", "w")
-_TYPE_NAMES = ("type", "kind", "edge_type", "relation")
 _PARTS = ("source", "target", "weight", "edge_type")
 _FEATURE = "feature "  # before the column of an edge feature, among the parts
 _NO_TEXT = Message.of("write a number, or nothing where it is missing; read text by {edge_type}")
@@ -215,7 +209,7 @@ def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
     names = [name.lower() for name in dialect.rows[0]]
     if any(isinstance(column, str) for column in (*options.columns, *options.edge_features)):
         return True
-    if any(source in names and target in names for source, target in _ENDPOINT_NAMES):
+    if any(source in names and target in names for source, target in ENDPOINT_NAMES):
         return True
     if len(dialect.rows) < 2 or dialect.columns < 2:
         return False
@@ -234,7 +228,7 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     line = table.dialect.first_line if table.dialect else None
     row = table.dialect.first_data_row if table.dialect else None
     lower = [name.strip().lower() for name in names or ()]
-    pair = next((pair for pair in _ENDPOINT_NAMES if pair[0] in lower and pair[1] in lower), None)
+    pair = next((pair for pair in ENDPOINT_NAMES if pair[0] in lower and pair[1] in lower), None)
     columns = {"source": lower.index(pair[0]), "target": lower.index(pair[1])} if pair else {"source": 0, "target": 1}
     after_index = None if pair else _after_index(table, options)
     columns = after_index or columns
@@ -244,8 +238,8 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     for option in options.edge_features:
         columns[f"{_FEATURE}{option}"] = column_index(path, option, "edge_features", names, table.width, line)
     if names is not None:
-        edge_type = find_column(names, _TYPE_NAMES)
-        weight = None if options.weighted is False else find_column(names, _WEIGHT_NAMES)
+        edge_type = find_column(names, TYPE_NAMES)
+        weight = None if options.weighted is False else find_column(names, WEIGHT_NAMES)
         if "edge_type" not in columns and edge_type is not None and edge_type not in columns.values():
             columns["edge_type"] = edge_type
         if "weight" not in columns and weight is not None and weight not in columns.values():
@@ -285,7 +279,7 @@ def _after_index(table: Table, options: EdgeOptions) -> dict[str, int] | None:
     rows = [] if dialect is None else list(dialect.sample[int(dialect.header) :])
     if not unnamed and not _counts_rows(table):
         return None
-    known = {*_WEIGHT_NAMES, *_TYPE_NAMES}
+    known = {*WEIGHT_NAMES, *TYPE_NAMES}
     others = [k for k in range(1, table.width) if not names or names[k].strip().lower() not in known]
     if dialect is not None:
         others = [k for k in others if _look_like_ids([row[k] for row in rows if k < len(row)])]
