@@ -206,7 +206,7 @@ def _register_all() -> None:
     text = "learned weights of relations, and of edges within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
-    register_weighting(WeightingSpec("metapaths", text, metapaths=True))
+    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
