@@ -150,7 +150,7 @@ class CGE(PathEstimator):
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
         if spec is not None and not spec.applies(self.hops, graph.features is not None, graph.num_relations > 1):
-            needed = "several node or edge types" if spec.by_relation else "node features"
+            needed = "several node or edge types" if spec.by_relation or spec.metapaths else "node features"
             problem = Message.of(f"{{weighting}} needs {needed}, and the graph has none", weighting=spec.name)
             if spec.min_hops > self.hops:
                 problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} hops", weighting=spec.name)

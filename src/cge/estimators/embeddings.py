@@ -97,12 +97,19 @@ class _WalkVectors(NodeVectors):
     negatives: int = param(5, "negative samples per pair", low=1, high=100)
     epochs: int = param(1, "passes over new walks", low=1)
     learning_rate: float = param(0.05, "initial learning rate, which falls linearly", above=0, high=10)
+    metapath: tuple[str, ...] | None = param(
+        None,
+        "node types that walks follow again and again, such as ('author', 'paper', 'author') (metapath2vec); nodes of "
+        "other types have vectors of zeros",
+        optional=True,
+        none="walks follow all edges",
+    )
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
 
     def _vectors(self, graph: Graph, progress: Callable[[float], None] | None) -> Array:
         options: Any = {"seed": self.random_state, "n_jobs": self.n_jobs}
-        bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")}
+        bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")} | {"metapath": self.metapath}
         walker = Walker(graph, self.walk_length, self.walks_per_node, **bias, **options, shuffle=True)
         options |= {name: getattr(self, name) for name in ("dim", "window", "negatives", "epochs", "learning_rate")}
         from cge.training.walk_embedding import embed_walks
@@ -111,6 +118,9 @@ class _WalkVectors(NodeVectors):
         if not np.isfinite(vectors).all():
             problem = Message.of("training overflowed with {learning_rate}", learning_rate=self.learning_rate)
             raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
+        if self.metapath is not None:  # walks do not reach nodes of other types
+            types = [graph.node_type_names.index(name) for name in self.metapath]
+            vectors[~np.isin(graph.node_types, types)] = 0  # type: ignore[arg-type]
         return vectors
 
 

@@ -19,13 +19,15 @@ from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import ClassifierInfo
+from cge.explain.metapath_paths import MetapathPaths
 from cge.explain.metapaths import EdgeRelations
 from cge.explain.path_search import PathSet
-from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
+from cge.explain.path_sources import AllPaths, EdgeTypes, PathSource, SampledPaths
 from cge.explain.path_sums import ClassifierScores, InputFeatures, LabelPaths, ScoreFunction
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.models.fixed_classifier import FixedClassifier
+from cge.models.metapath_weighting import MetapathWeighting
 from cge.models.propagation import propagated_lengths
 from cge.models.sparse_products import SparseFeatures
 from cge.store import metadata_field, metadata_record
@@ -206,9 +208,8 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
         lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, nodes)
     probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
     probabilities[nodes] = model.probabilities(graph, nodes)
-    exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
-        _all_paths(data, weighting.module) if exact else _sampled_paths(data, weighting),  # type: ignore[arg-type]
+        _paths(data, weighting),
         ScoreFunction(projected, ClassifierScores(classifier, lengths), offset, label_paths, features=features),
         probabilities,
         data.graph.node_ids,
@@ -226,6 +227,19 @@ def _edge_weights(data: EncoderData, weighting: EdgeWeighting) -> Array:
 
 def _uniform_weights(data: EncoderData) -> Array:
     return _edge_weights(data, EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0]))
+
+
+def _paths(data: EncoderData, weighting: NamedWeighting) -> PathSource:
+    """Return the paths that a weighting weights."""
+    if isinstance(weighting.module, EdgeWeighting):
+        return _all_paths(data, weighting.module)
+    if isinstance(weighting.module, MetapathWeighting):
+        inputs: Any = data.edge_inputs
+        values, weights = weighting.module.edge_weights(inputs), weighting.module.coded(inputs.relations)
+        types = EdgeTypes.of(data.graph, data.transitions)
+        codes = np.where(inputs.relations.codes < len(inputs.relations), inputs.relations.codes, -1)
+        return MetapathPaths(data.transitions, codes, values, weights, _uniform_weights(data), types)
+    return _sampled_paths(data, weighting)
 
 
 def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:

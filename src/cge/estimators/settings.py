@@ -7,6 +7,7 @@ only stores; `check_settings` is called by `fit`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
@@ -77,7 +78,8 @@ class Setting:
             values = Spelling(", ".join(python), ", ".join(shell))
             or_callable = Spelling(" or a callable", "") if self.callables else ""
             return Message("one of " if len(shell) > 1 else "", values, or_callable, or_none)
-        words = {"int": "an integer", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
+        kinds = {"int": "an integer", "float": "a number", "bool": "True or False", "tuple": "a sequence of names"}
+        words = kinds.get(kind, f"a {kind}")
         also = "".join(f", {number}" for number in self.also)
         return Message(f"{words} {self._bounds()}".strip(), also, or_none)
 
@@ -111,6 +113,8 @@ class Setting:
             return named or (bool(self.callables) and callable(value)) or (kind == "bool" and isinstance(value, bool))
         if kind == "bool":
             return isinstance(value, bool | np.bool_)
+        if kind == "tuple":
+            return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
         number = int | np.integer if kind == "int" else int | float | np.integer | np.floating
         if isinstance(value, bool) or not isinstance(value, number) or _too_large(value):
             return False
@@ -137,7 +141,7 @@ def settings_of(owner: Any) -> dict[str, tuple[str, Setting, Any]]:
     settings: dict[str, tuple[str, Setting, Any]] = {}
     for name, argument in inspect.signature(owner).parameters.items():
         declared = owner.__dataclass_fields__[name]
-        kind = str(declared.type).partition(" ")[0]  # annotations are text: "int | None"
+        kind = re.split(r"\W", str(declared.type))[0]  # annotations are text: "int | None"
         settings[name] = (kind, declared.metadata["setting"].resolved(), argument.default)
     return settings
 

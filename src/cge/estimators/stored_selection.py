@@ -9,6 +9,7 @@ from typing import Any
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.models.edge_weighting import EdgeWeighting
+from cge.models.metapath_weighting import MetapathWeighting
 from cge.models.weightings import closed_form, is_by_relation, make_network
 from cge.store import metadata_field, metadata_record
 from cge.training.encoder_data import EncoderData, NamedWeighting
@@ -19,8 +20,9 @@ from cge.training.stored_state import TrainerState, finite_array
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
     """Return what the model search selected; the parameters of the weighting are arrays."""
-    start = selection.weighting.start
-    return {
+    start, module = selection.weighting.start, selection.weighting.module
+    metapaths = {"metapaths": module.metapaths} if isinstance(module, MetapathWeighting) else {}
+    return metapaths | {
         "weighting": selection.weighting.name,
         "sampled": list(selection.weighting.sampled),
         "start": None if start is None else start.name,
@@ -42,7 +44,7 @@ def selection_arrays(selection: Selection) -> dict[str, Array]:
 
 
 def _weighting_arrays(module: Any, prefix: str) -> dict[str, Array]:
-    if isinstance(module, EdgeWeighting):
+    if isinstance(module, EdgeWeighting | MetapathWeighting):
         return {f"{prefix}.{name}": array for name, array in module.arrays().items()}
     from cge.training.torch_state import module_arrays
 
@@ -77,8 +79,13 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
     else:
         name = str(metadata["start"])
         start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
-        dim = int(data.step_vectors(sampled[1]).shape[1])
-        module = _restored_network(settings.weighting, dim, saved.arrays)
+        if "metapaths" in metadata:
+            metapaths = [[str(name) for name in metapath] for metapath in metadata["metapaths"]]
+            weights = finite_array(saved.arrays, "weighting.weights", (len(metapaths),))
+            module = MetapathWeighting(metapaths, weights, finite_array(saved.arrays, "weighting.normalization", ()))
+        else:
+            dim = int(data.step_vectors(sampled[1]).shape[1])
+            module = _restored_network(settings.weighting, dim, saved.arrays)
     weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     averaged = [

@@ -10,6 +10,7 @@ import numpy as np
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.explain.explainer import Explainer
+from cge.explain.metapath_paths import MetapathPaths
 from cge.explain.metapaths import EdgeRelations, Metapath, along_metapath, metapath_sums
 from cge.explain.path_sources import AllPaths
 
@@ -54,7 +55,7 @@ def metapath_weights(
     source, relations = explainer.paths, explainer.relations
     if relations is None:
         raise InputError("the graph has no node or edge types, so there are no metapaths")
-    if not isinstance(source, AllPaths):
+    if not isinstance(source, AllPaths | MetapathPaths):
         raise InputError("the weighting of this model is a network; metapaths have weights where edges have")
     nodes = explainer.labeled_type_nodes()
     nodes = nodes[np.unique(np.linspace(0, len(nodes) - 1, min(len(nodes), _NODES)).astype(np.int64))]
@@ -77,7 +78,7 @@ def metapath_weights(
     ]
 
 
-def _shares(source: AllPaths, relations: EdgeRelations, nodes: Array) -> dict[Metapath, float]:
+def _shares(source: AllPaths | MetapathPaths, relations: EdgeRelations, nodes: Array) -> dict[Metapath, float]:
     """Return the share of each metapath in the weight of all paths from some nodes."""
     ones = np.ones((source.num_nodes, 1))
     sums, rest = metapath_sums(source, relations, nodes, ones[nodes], ones)
@@ -87,7 +88,7 @@ def _shares(source: AllPaths, relations: EdgeRelations, nodes: Array) -> dict[Me
 
 def _accuracy_losses(
     explainer: Explainer,
-    source: AllPaths,
+    source: AllPaths | MetapathPaths,
     relations: EdgeRelations,
     metapaths: list[Metapath],
     nodes: Array,

@@ -20,11 +20,10 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.explain.contribution_tables import ContributionTable, Contributor, enough
+from cge.explain.metapath_paths import Metapath, MetapathPaths
 from cge.explain.path_sources import AllPaths, PathSource, SampledPaths
 from cge.graph import Graph
 from cge.models.propagation import TransitionMatrix
-
-Metapath = tuple[int, ...]  # codes of relations
 
 _MAX_METAPATHS = 1_000  # of one length; the others are added up as "rest"
 
@@ -82,6 +81,9 @@ def metapath_sums(
     """
     if isinstance(source, SampledPaths):
         return _sampled_sums(source, relations, nodes, gradients, inputs), 0.0
+    if isinstance(source, MetapathPaths):
+        sums = (source.by_metapath(nodes, gradients) * inputs).sum((1, 2)).tolist()
+        return dict(zip(source.prefixes, sums, strict=True)), 0.0
     assert isinstance(source, AllPaths)  # noqa: S101 - for the type checker
     if len(nodes) == 1:  # one column instead of d
         inputs, gradients = inputs @ gradients.T, np.ones((1, 1))
@@ -151,11 +153,15 @@ def _sampled_sums(
     return sums
 
 
-def along_metapath(source: AllPaths, relations: EdgeRelations, metapath: Metapath, inputs: Array) -> Array:
+def along_metapath(
+    source: AllPaths | MetapathPaths, relations: EdgeRelations, metapath: Metapath, inputs: Array
+) -> Array:
     """Return the sum over the paths of one metapath from every node of coefficient × input of the endpoint, `(n, d)`.
 
     F_j(t), the sum over paths of t edges along the relations from the j-th on, is M_0 F_j(t−1) + M_j F_{j+1}(t−1).
     """
+    if isinstance(source, MetapathPaths):
+        return source.along(metapath, inputs)
     loops, *steps = (_matrix(source, relations, code) for code in (-1, *metapath))
     suffix: list[Array | None] = [*[None] * len(metapath), inputs]
     result = source.hop_weights[0] * inputs if not metapath else np.zeros_like(inputs)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.graph import Graph
@@ -55,6 +56,12 @@ class RelationGroups:
     def _groups(self, nodes: Array) -> tuple[Array, int]:
         keys, group = np.unique(nodes * (len(self) + 1) + self.codes, return_inverse=True)
         return group.reshape(-1), len(keys)
+
+    def matrix(self, values: Array, code: int) -> sp.csr_array:
+        """Return the matrix of the transitions of one relation with entries of `values (m,)`, `(n, n)`."""
+        entry = np.flatnonzero(self.codes == code)
+        places = self.rows[entry], self._indices[entry]
+        return sp.csr_array((values[entry], places), shape=(self.num_nodes, self.num_nodes))
 
     def log_weights(self, names: Sequence[str], coefficients: Values, self_loop: Values) -> Values:
         """Return the logarithm of the relation weight of each transition, `(m,)`; 0 for a relation without one."""

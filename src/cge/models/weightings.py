@@ -1,9 +1,10 @@
 """The registry of path weightings: everything that other modules need to know about a weighting, in one table.
 
-A weighting is one of three kinds:
+A weighting is one of four kinds:
 
 - *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
 - *learned edges*: an `EdgeWeighting` trained from the best closed form, with or without hop weights and normalization;
+- *metapaths*: a `MetapathWeighting`, in a graph with types;
 - *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed form.
 
 Legal values and help of the parameter `weighting`, the candidates of the model search and its dry run are derived from
@@ -46,7 +47,7 @@ class WeightingSpec:
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
-    `by_relation` normalizes by relation; it needs a graph with several.
+    `by_relation` normalizes by relation, `metapaths` learns weights of metapaths; both need several relations.
     """
 
     name: str
@@ -59,17 +60,21 @@ class WeightingSpec:
     search: SearchRole | None = None
     selectable: bool = True
     by_relation: bool = False
+    metapaths: bool = False
 
     @property
     def kind(self) -> str:
-        """One of "closed form", "network" and "learned edges"."""
+        """One of "closed form", "network", "metapaths" and "learned edges"."""
         if self.closed_form is not None:
             return "closed form"
+        if self.metapaths:
+            return "metapaths"
         return "learned edges" if self.network is None else "network"
 
     def applies(self, hops: int, features: bool, relations: bool = False) -> bool:
         """Return whether it can be used with paths of up to `hops` hops, with node features and several relations."""
-        needed = (features or not self.needs_features) and (relations or not self.by_relation)
+        typed = self.by_relation or self.metapaths
+        needed = (features or not self.needs_features) and (relations or not typed)
         return self.min_hops <= hops and needed
 
 
@@ -197,6 +202,8 @@ def _register_all() -> None:
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned weights of relations, and of edges within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
+    text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
+    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))

@@ -12,6 +12,7 @@ from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.graph import Graph
 from cge.parallel import resolve_jobs, run_blocks, split_blocks
 from cge.randomness import generator, key
+from cge.sampling.metapath_graph import metapath_graph
 from cge.sampling.walk_kernels import alias_tables, biased_walks, edge_filter, first_order_walks, scale_rows
 
 _BLOCK = 2048  # walks per block of a thread
@@ -44,6 +45,9 @@ class Walker:
         Number of threads; None or −1: all cores.
     shuffle : bool
         `batches` yields the walks of each pass over the start nodes in a random order (they are the same walks).
+    metapath : sequence of node types or None
+        Walks follow this sequence of node types, again and again where it ends as it starts, such as ("author",
+        "paper", "author"); they start at nodes of its first type.
     stream : sequence of str and int
         Selects the random stream if several walkers have the same seed.
 
@@ -72,6 +76,7 @@ class Walker:
         seed: int = 0,
         n_jobs: int | None = None,
         shuffle: bool = False,
+        metapath: Sequence[str] | None = None,
         stream: Sequence[str | int] = (),
     ) -> None:
         if not isinstance(graph, Graph):
@@ -90,11 +95,19 @@ class Walker:
         self.weighted = graph.weights is not None if weighted is None else weighted
         self.seed, self.n_jobs, self.shuffle = seed, resolve_jobs(n_jobs), shuffle
         nodes = np.arange(graph.num_nodes, dtype=np.int64)
+        self._walk_graph = graph
+        if metapath is not None:
+            if self.p != 1 or self.q != 1:
+                raise InputError(
+                    Message.of("{p} and {q} must be 1 where walks follow {metapath}"), parameter="metapath"
+                )
+            self._walk_graph, nodes = metapath_graph(graph, metapath)
         self._starts = nodes if starts is None else graph.indices_of(starts, "starts")
         self.stream = tuple(stream)
         key(seed, *self.stream)  # raises here if the seed is invalid
         self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the last (epoch, pass)
         self._biased = self.p != 1 or self.q != 1
+        graph = self._walk_graph
         weights = graph.weights if self.weighted else None
         self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
         scaled = np.empty(0), np.empty(0)
@@ -146,7 +159,7 @@ class Walker:
         return numbers
 
     def _walk(self, numbers: Array, epoch: int) -> Array:
-        graph = self.graph
+        graph = self._walk_graph
         random_key = key(self.seed, "walks", *self.stream, epoch)
         starts = self._starts[numbers % max(len(self._starts), 1)]
         out = np.empty((len(numbers), self.length), graph.indices.dtype)
@@ -160,4 +173,6 @@ class Walker:
                 first_order_walks(graph.indptr, graph.indices, *self._alias, part)
 
         run_blocks(block, split_blocks(len(numbers), _BLOCK), self.n_jobs)
+        if graph is not self.graph:
+            out[out >= 0] %= len(self.graph)  # from places in a metapath to nodes
         return out

@@ -21,6 +21,7 @@ from cge.models.edge_weighting import (
     make_edge_inputs,
     mean_edge_weight,
 )
+from cge.models.metapath_weighting import FixedMetapaths, MetapathWeighting
 from cge.models.propagation import (
     FixedPropagation,
     TransitionMatrix,
@@ -261,11 +262,12 @@ class EncoderData:
 class NamedWeighting:
     """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, a closed form.
 
-    A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`.
+    A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`. Weights of
+    metapaths have a `start` too, along whose edge weights labels are propagated.
     """
 
     name: str
-    module: EdgeWeighting | PathWeighting
+    module: EdgeWeighting | PathWeighting | MetapathWeighting
     sampled: tuple[int, int] = (0, 0)
     start: NamedWeighting | None = None
 
@@ -276,16 +278,20 @@ class NamedWeighting:
             return self.module
         return self.start.edge_weighting  # type: ignore[union-attr]
 
-    def propagation(self, data: EncoderData) -> FixedPropagation:
+    def propagation(self, data: EncoderData) -> FixedPropagation | FixedMetapaths:
         """Return the weighted sum over the paths of a graph, with constant weights."""
         if isinstance(self.module, EdgeWeighting):
             return self.module.propagation(data.transitions, data.edge_inputs_of(self.module))
+        if isinstance(self.module, MetapathWeighting):
+            return self.module.propagation(data.edge_inputs, data.n_jobs)
         return self.trainable(data).fixed()
 
     def training_propagation(self, data: EncoderData) -> Propagation:
         """Return the same with the weights that PyTorch computes, to the last bit as in the outer problem."""
         if isinstance(self.module, EdgeWeighting):
             return EdgePropagation(data.transitions, data.edge_inputs_of(self.module), self.module).fixed()
+        if isinstance(self.module, MetapathWeighting):
+            return self.module.propagation(data.edge_inputs, data.n_jobs)
         return self.trainable(data).fixed()
 
     def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
@@ -335,6 +341,10 @@ class NamedWeighting:
         The relative path weight is A(p) divided by that of uniform weights; sequences of more than `hops` edges have 0.
         Edges of several types between two nodes count as one edge with their total weight; a network reads the first.
         """
+        if isinstance(self.module, MetapathWeighting):
+            uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+            walk = uniform.normalized_weights(data.transitions, data.edge_inputs).astype(np.float64)
+            return self.module.path_weights(data.transitions, data.edge_inputs, walk, paths)
         transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
         nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
         nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])

@@ -22,6 +22,7 @@ from typing import Any
 
 from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
+from cge.models.metapath_weighting import MetapathPropagation, MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
 from cge.training.candidate_evaluation import (
@@ -185,11 +186,17 @@ class ModelSearch:
         data, seed = self.data, self.evaluator.settings.seed
         settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
-        if spec is not None and spec.network is None:
+        if spec is not None and spec.metapaths:
+            metapaths = list_metapaths(data.edge_inputs, self.task.train.numpy(), self.evaluator.settings.hops)
+            uniform = [1 / len(metapaths)] * len(metapaths)
+            module = MetapathWeighting(metapaths, uniform, start.edge_weighting.normalization.item())
+            learned = NamedWeighting(spec.name, module, start=start)
+            propagation: Any = MetapathPropagation(data.edge_inputs, module, data.n_jobs)
+        elif spec is not None and spec.network is None:
             learned = NamedWeighting(spec.name, deepcopy(start.module))
             learned.edge_weighting.by_relation = spec.by_relation
             edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
-            propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
+            propagation = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
             with seeded(seed, "network"):
                 network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
@@ -205,7 +212,9 @@ class ModelSearch:
                 "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
             self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
-        if not isinstance(learned.module, EdgeWeighting):
+        if isinstance(learned.module, MetapathWeighting):
+            learned.module.make_sparse()
+        elif not isinstance(learned.module, EdgeWeighting):
             learned.module.eval()
         return learned
 

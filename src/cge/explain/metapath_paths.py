@@ -1,0 +1,107 @@
+"""The paths of weighted metapaths as all paths of another graph, whose nodes are pairs of a node and a prefix.
+
+Node v after the prefix q of a metapath is number q · n + v; an edge of relation r leads from q to the prefix qr. The
+weight of a metapath is a factor of the input of its endpoints, so that a path's coefficient is a product of edge
+weights and everything that `AllPaths` computes holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from cge.arrays import Array
+from cge.explain.path_search import PathSet
+from cge.explain.path_sources import AllPaths, EdgeTypes, PathSource
+from cge.models.propagation import SparsityPattern, TransitionMatrix
+
+Metapath = tuple[int, ...]
+
+
+class MetapathPaths(PathSource):
+    """All paths that follow one of some metapaths, with coefficients w_m Π s over their edges.
+
+    `codes (m,)` are the relations of transitions, `values (m,)` are s, `weights` w by metapath. Relative weights are
+    relative to `walk (m,)`, the transition probabilities of a random walk.
+    """
+
+    exact, batch_size = True, 50_000
+
+    def __init__(
+        self,
+        transitions: TransitionMatrix,
+        codes: Array,
+        values: Array,
+        weights: Mapping[Metapath, float],
+        walk: Array,
+        types: EdgeTypes | None = None,
+    ) -> None:
+        self.transitions, self.codes, self.values, self._walk = transitions, codes, values.astype(np.float64), walk
+        self.types, self.indices, self.num_nodes = types, transitions.indices, transitions.num_nodes
+        prefixes = dict.fromkeys(key[:length] for key in weights for length in range(len(key) + 1))
+        self.prefixes: list[Metapath] = sorted({(), *prefixes}, key=lambda key: (len(key), key))
+        self.metapath_weights = np.array([weights.get(key, 0.0) for key in self.prefixes])  # (Q,)
+        self.hops = len(self.prefixes[-1])
+        self._paths, self._edge = self._expanded(transitions)
+
+    def _expanded(self, transitions: TransitionMatrix) -> tuple[AllPaths, Array]:
+        """Return the paths of the graph of pairs, and the transition of each of its edges."""
+        size, place = self.num_nodes, {key: number for number, key in enumerate(self.prefixes)}
+        rows, columns, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for key in self.prefixes[1:]:
+            edge = np.flatnonzero(self.codes == key[-1])
+            rows.append(place[key[:-1]] * size + transitions.rows[edge])
+            columns.append(place[key] * size + transitions.indices[edge])
+            edges.append(edge)
+        row, column, edge = (np.concatenate(parts) for parts in (rows, columns, edges))
+        order = np.lexsort((column, row))
+        pattern = SparsityPattern(row[order], column[order], size * len(self.prefixes), transitions.n_jobs)
+        edge = edge[order]
+        names = None if self.types is None else EdgeTypes(self.types.names, self.types.of_edge[edge])
+        paths = AllPaths(pattern, self.values[edge], [1.0] * (self.hops + 1), self._walk[edge], names)  # type: ignore[arg-type]
+        return paths, edge
+
+    def _inputs(self, inputs: Array) -> Array:
+        """Return the inputs of all pairs, times the weight of the metapath, `(Q n, d)`."""
+        return np.asarray((self.metapath_weights[:, None, None] * inputs).reshape(-1, inputs.shape[1]))
+
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops."""
+        return self._paths.by_hop(nodes, self._inputs(inputs))
+
+    def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:  # noqa: ARG002 - those of the edges
+        return self._paths.by_type(nodes, self._inputs(inputs))
+
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
+    ) -> PathSet:
+        """Return the paths with the largest contributions."""
+        best = self._paths.top_by_contribution(nodes, gradients, self._inputs(inputs), top, hop, positive=positive)
+        prefix = best.endpoints(self._paths.indices) // self.num_nodes
+        edges = np.where(best.edges >= 0, self._edge[best.edges], -1) if len(self._edge) else best.edges
+        coefficient = best.coefficient * self.metapath_weights[prefix]
+        return PathSet(best.start, edges, best.length, coefficient)
+
+    def by_metapath(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return `to_endpoints` for each prefix of a metapath, `(Q, n, d)`."""
+        ends = self._paths.to_endpoints(nodes, rows, of).reshape(len(self.prefixes), self.num_nodes, rows.shape[1])
+        return np.asarray(of(self.metapath_weights)[:, None, None] * ends)
+
+    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return for each node the sum over the paths that end there of coefficient × `rows (q, d)` of the start."""
+        return np.asarray(self.by_metapath(nodes, rows, of).sum(0))
+
+    def along(self, metapath: Metapath, inputs: Array) -> Array:
+        """Return the sum over the paths of one metapath from every node, `(n, d)`."""
+        total = self.metapath_weights[self.prefixes.index(metapath)] * inputs
+        for code in reversed(metapath):
+            total = self.transitions.matrix(self.values * (self.codes == code)) @ total
+        return np.asarray(total)
+
+    def weights(self, paths: PathSet) -> Array:
+        """Return relative path weights: 0 for a path that follows none of the metapaths."""
+        ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0).prod(axis=1)
+        place = dict(zip(self.prefixes, self.metapath_weights.tolist(), strict=True))
+        keys = [tuple(self.codes[edges[edges >= 0]].tolist()) for edges in paths.edges]
+        return np.asarray(ratios * [place.get(key, 0.0) for key in keys] * (self.hops + 1))
