@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cge.arrays import Array
 from cge.models.propagation import FixedPropagation, propagate_rows, propagated_lengths
-from cge.models.sparse_products import SparseFeatures, array_product, unit_rows
+from cge.models.sparse_products import input_product, unit_rows
 from cge.randomness import generator
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
@@ -103,9 +103,7 @@ def _neighborhoods(data: EncoderData, propagation: FixedPropagation, rows: Array
         matrix = np.eye(dim, dtype=np.float32)
     else:
         matrix = generator(0, "neighborhoods").standard_normal((dim, NEIGHBORHOOD_DIM), np.float32)
-    sparse = isinstance(inputs, SparseFeatures)
-    projected = array_product(inputs.rows, matrix, inputs.n_jobs) if sparse else np.asarray(inputs @ matrix)
-    return propagate_rows(propagation, projected, rows)
+    return propagate_rows(propagation, input_product(inputs, matrix), rows)
 
 
 def _projected(data: EncoderData, trained: TrainedClassifier, propagation: FixedPropagation, rows: Array) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cge.arrays import Array
-from cge.models.sparse_products import SparseFeatures, array_product
+from cge.models.sparse_products import SparseFeatures, input_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,7 @@ class FixedClassifier:
 
     def project(self, inputs: Array | SparseFeatures) -> Array:
         """Return x W of every node, `(n, d)`."""
-        if isinstance(inputs, SparseFeatures):
-            return array_product(inputs.rows, self.projection, inputs.n_jobs)
-        return np.asarray(inputs @ self.projection)
+        return input_product(inputs, self.projection)
 
     def scores(self, vectors: Array) -> Array:
         """Return the class scores of vectors `(k, d)`, `(k, c)`."""

@@ -86,6 +86,13 @@ def _lengths(rows: sp.csr_array, order: int) -> Array:
     return np.asarray(sizes.sum(axis=1) if order == 1 else np.sqrt(sizes.power(2).sum(axis=1)))
 
 
+def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
+    """Return the inputs of every node, sparse or dense, times a matrix, `(n, d)`, for predictions."""
+    if isinstance(inputs, SparseFeatures):
+        return array_product(inputs.rows, matrix, inputs.n_jobs)
+    return np.asarray(inputs @ matrix)
+
+
 def array_product(matrix: sp.csr_array, dense: Array, n_jobs: int | None) -> Array:
     """Return `matrix @ dense` for predictions: small products by SciPy, since loading the kernels takes longer."""
     if is_small(matrix, dense.shape[1]):
