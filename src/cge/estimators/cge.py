@@ -42,8 +42,8 @@ class CGE(PathEstimator):
     adds the inputs (by default the features) of its endpoint, times the weight of the path. The weights are selected,
     or learned, on your labels; neural networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all.
     A path is a walk: nodes may repeat, and every node has a self-loop. A classifier maps the propagated inputs to class
-    scores (logits); the vector (embedding) of a node contains all that these scores depend on. `weighting`, `classifier` and
-    `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
+    scores (logits); the vector (embedding) of a node contains all that they depend on. `weighting`, `classifier`
+    and `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
     defines the terms and has the equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper.
