@@ -170,7 +170,7 @@ def test_scores_of_some_targets_are_those_of_all(multilabel: bool) -> None:
     whole = label_scores(transitions, values, HOPS, NODES, classes, multilabel)
     for targets in (np.array([1, 2, 4, 7]), np.array([1, 3]), np.empty(0, np.int64)):
         assert np.array_equal(
-            label_scores(transitions, values, HOPS, NODES, classes, multilabel, targets=targets)[targets],
+            label_scores(transitions, values, HOPS, NODES, classes, multilabel, leave_one_out=targets)[targets],
             whole[targets],
         )
 

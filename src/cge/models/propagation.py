@@ -242,21 +242,21 @@ def label_propagation(
     hop_weights: Sequence[float],
     nodes: Array,
     labels: Array,
-    targets: Array | None = None,
+    leave_one_out: Array | None = None,
     symmetric: Array | None = None,
     closed_walks: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Return weighted sums of the labels at the ends of all paths from a node, `(n, c)`, and their weights, `(n, 1)`.
+    """Return weighted sums of the labels at the endpoints of all paths from a node, `(n, c)`, and of 1, `(n, 1)`.
 
     The label of a node does not contribute to its own sum, neither directly nor through paths that return to it.
     The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
-    Own labels are left out for `targets` only (default: all nodes), or for all of `nodes` if `closed_walks` is given.
+    Own labels are left out for the nodes `leave_one_out` only (default: all), or for all of `nodes` if `closed_walks` is given.
     This costs far more than the propagation itself; it is cheaper with the `symmetric` form of `weights` (see
     `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels
-    inputs[nodes, -1] = 1  # counts labels
+    inputs[nodes, -1] = 1  # sums to the weight of all paths to labels
     matrix = transitions.matrix(weights.astype(np.float64))  # leaving labels out takes differences of large sums
     total, reached = hop_weights[0] * inputs, inputs
     for weight in hop_weights[1:]:
@@ -264,9 +264,9 @@ def label_propagation(
         total += weight * reached
     with_own = total[:, -1:].copy()
     if closed_walks is None:
-        nodes = nodes if targets is None else nodes[np.isin(nodes, targets)]
+        nodes = nodes if leave_one_out is None else nodes[np.isin(nodes, leave_one_out)]
         closed_walks = closed_walk_weights(transitions, weights, hop_weights, nodes, symmetric)
     total[nodes] -= closed_walks[:, None] * inputs[nodes]
-    count = total[:, -1:]
-    reachable = count > 1e-9 * with_own  # less is what rounding left of a node's own label
-    return total[:, :-1], count, reachable
+    label_weight = total[:, -1:]
+    reachable = label_weight > 1e-9 * with_own  # less is what rounding left of a node's own label
+    return total[:, :-1], label_weight, reachable
