@@ -250,7 +250,7 @@ def label_propagation(
 
     The label of a node does not contribute to its own sum, neither directly nor through paths that return to it.
     The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
-    Own labels are left out for the nodes `leave_one_out` only (default: all), or for all of `nodes` if `closed_walks` is given.
+    Own labels are left out for the nodes `leave_one_out` only (default: all), or for all `nodes` with `closed_walks`.
     This costs far more than the propagation itself; it is cheaper with the `symmetric` form of `weights` (see
     `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
     """
