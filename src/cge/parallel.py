@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial, update_wrapper
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -27,6 +29,7 @@ _MIN_POOL_SIZE = 32  # threads that may be started, also on machines with fewer 
 
 
 _building = threading.RLock()
+_interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
 
 
 class _OnFirstCall:
@@ -38,6 +41,8 @@ class _OnFirstCall:
         self._built: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
+        if self._built is None and _interpreting.get():
+            return self._function(*arguments)
         return (self._built or self.built())(*arguments)
 
     def built(self) -> Any:
@@ -62,6 +67,19 @@ def float_kernel(function: Callable[P, R]) -> Callable[P, R]:
     fast = {"reassoc", "contract", "nsz"}  # NaN and infinity keep their meaning
     options: dict[str, Any] = {"boundscheck": False, "error_model": "numpy", "fastmath": fast}
     return cast(Callable[P, R], _OnFirstCall(function, partial(_compiled, **options)))
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Context in which kernels that are not loaded yet run as Python: for work that takes less time than to load them.
+
+    Only for those of `kernel`: the results of a `float_kernel` would differ by rounding.
+    """
+    before = _interpreting.set(True)
+    try:
+        yield
+    finally:
+        _interpreting.reset(before)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

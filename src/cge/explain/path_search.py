@@ -19,10 +19,11 @@ from heapq import heappop, heappush, heapreplace
 import numpy as np
 
 from cge.arrays import Array
-from cge.parallel import kernel, run_blocks, split_blocks
+from cge.parallel import interpreted, kernel, run_blocks, split_blocks
 
 _BLOCK = 16  # nodes of a thread's block
 _MAX_PREFIXES = 2_000_000
+_FEW_STEPS, _FEW_PREFIXES = 200_000, 20_000  # edges × hops, and prefixes, that are not worth loading Numba
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +89,35 @@ def best_paths(
     `positive`, only positive values count; otherwise their size does. Unless `closed`, paths that end where they start
     do not count. At most `max_prefixes` are stored.
     """
+    problem = indptr, indices, values, hop_weights, starts, inputs, gradients, top, positive, together, closed, n_jobs
+    if len(starts) == 1 and len(indices) * len(hop_weights) <= _FEW_STEPS:
+        with interpreted():
+            paths, stored = _best_paths(*problem, min(max_prefixes, _FEW_PREFIXES))
+        if stored < _FEW_PREFIXES:
+            return paths
+    return _best_paths(*problem, max_prefixes)[0]
+
+
+def _best_paths(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    hop_weights: Array,
+    starts: Array,
+    inputs: Array,
+    gradients: Array,
+    top: int,
+    positive: bool,
+    together: bool,
+    closed: bool,
+    n_jobs: int | None,
+    max_prefixes: int,
+) -> tuple[PathSet, int]:
+    """Return the result of `best_paths`, and how many prefixes the largest search has stored."""
     nothing = np.empty(0, np.int64)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
     empty = PathSet(nothing, np.empty((0, len(hop_weights) - 1), np.int64), nothing, np.empty(0))
-    best = [empty] * max(len(groups), 1)
+    best, stored = [empty] * max(len(groups), 1), [0] * max(len(groups), 1)
     same = inputs.shape[1] == 1 and not (positive or together)
     if same:  # gradients are numbers: they do not change the order of a start's paths, nor which bounds are highest
         groups, gradients = [group for group in groups if gradients[group].any()], np.ones_like(gradients)
@@ -105,10 +131,12 @@ def best_paths(
             limits = hop_weights, starts[group], bounds
             ahead = shared if same else _bounds_ahead(indptr, indices, values, *limits)
             problem = hop_weights, starts[group], inputs, gradients[group], ahead
-            best[place] = PathSet(*_search(indptr, indices, values, *problem, positive, closed, top, max_prefixes))
+            flags = positive, closed, top, max_prefixes
+            *paths, stored[place] = _search(indptr, indices, values, *problem, *flags)
+            best[place] = PathSet(*paths)
 
     run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
-    return concatenate_paths(best)
+    return concatenate_paths(best), max(stored)
 
 
 def _bounds(inputs: Array, gradients: Array, positive: bool) -> tuple[Array, Array]:
@@ -135,8 +163,8 @@ def _search(
     closed: bool,
     top: int,
     max_prefixes: int,
-) -> tuple[Array, Array, Array, Array]:
-    """Return start, edges, length and coefficient of the best paths from some nodes, which compete."""
+) -> tuple[Array, Array, Array, Array, int]:
+    """Return start, edges, length and coefficient of the best paths from some nodes, and the number of prefixes."""
     # A prefix: its parent (the prefix without the last edge), that edge, its last node, the row of its start, the
     # number of edges of the whole path, and how many of them are missing.
     prefixes = [(-1, -1, 0, 0, 0, 0) for _ in range(0)]
@@ -181,7 +209,7 @@ def _search(
         start[place], length[place], coefficient[place] = starts[row], hop + 1, hop_weights[hop] * products[prefix]
         for position in range(hop - 1, -1, -1):
             prefix, edges[place, position] = prefixes[prefix][:2]
-    return start, edges, length, coefficient
+    return start, edges, length, coefficient, len(prefixes)
 
 
 @kernel

@@ -69,16 +69,14 @@ def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[NodePa
 
 def _add_sums(parts: list[PathSum], of_node: dict[int, NodePaths], top: int) -> None:
     """Add sums by endpoint, and what part of the contributions the `top` paths of each node are."""
-    each, counts = np.array([part.each() for part in parts]), sum(part.num_paths() for part in parts)
-    sizes = sum(
-        np.abs(own if part.source.nonnegative else part.each(np.abs)).sum(axis=0)
-        for part, own in zip(parts, each, strict=True)
-    )
+    each, counts = np.array([part.each() for part in parts]), np.sum([part.num_paths() for part in parts], axis=0)
+    signed = zip(parts, each, strict=True)
+    sizes = [np.abs(own if part.source.nonnegative else part.each(np.abs)).sum(axis=0) for part, own in signed]
     for column, node in enumerate(parts[0].nodes.tolist()):
         paths, inputs, label = of_node[node].paths, each[0, :, column], each[1:, :, column].sum(0)
         ends = np.argsort(-np.abs(inputs + label), kind="stable")[:top].tolist()
         of_node[node].ends.extend((end, inputs[end], label[end]) for end in ends if inputs[end] or label[end])
-        total = sizes[column]
+        total = sum(size[column] for size in sizes)
         if paths and total:
             covered = min(sum(abs(path[2]) for path in paths) / total, 1.0)
             sentence = describe_coverage(len(paths), covered, counts[column])

@@ -20,7 +20,7 @@ from importlib import metadata as packages
 from io import BufferedReader
 from pathlib import Path
 from types import UnionType
-from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def metadata_record(kind: type[Record], row: Any) -> Record:
     """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types."""
     if not isinstance(row, dict):
         raise InputError(f"expected an object with the fields of {kind.__name__}, found {format_value(row)}")
-    types = _field_types(kind)
+    types: dict[str, list[Any]] = _field_types(cast(Any, kind))
     unknown = [key for key in row if key not in types]
     if unknown:
         raise InputError(f"{kind.__name__} has no field {format_value(unknown[0])}")

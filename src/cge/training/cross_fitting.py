@@ -22,7 +22,7 @@ from cge.training.candidate_evaluation import CandidateEvaluator, TrainFunction
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.path_trainer import PathTrainer
-from cge.training.torch_state import TrainerState
+from cge.training.stored_state import TrainerState
 
 
 class CrossFitTrainer(PathTrainer):
