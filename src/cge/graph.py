@@ -63,6 +63,7 @@ class Graph(GraphConversions):
         Indices into `node_type_names`.
     edge_features : (m, d) float32 or None
         Numbers of each edge, such as its age; NaN where a value is missing. `edge_feature_names` are their names.
+    encoder : AttributeEncoder or None, which makes features of attributes, also of new nodes
 
     Examples
     --------
@@ -84,6 +85,7 @@ class Graph(GraphConversions):
     node_type_names: tuple[str, ...] = ()
     edge_features: Array | None = None
     edge_feature_names: tuple[str, ...] = ()
+    encoder: Any = None
 
     def __post_init__(self) -> None:
         check_rows(self.indptr, self.indices, len(self.node_ids))
@@ -304,9 +306,9 @@ class Graph(GraphConversions):
             if self.node_types is None:
                 raise InputError("features by node type need node_types; pass them, or one matrix for all nodes")
             blocks, names = block_features(features, self.node_types, self.node_type_names)
-            return replace(self, features=blocks, feature_names=names)
+            return replace(self, features=blocks, feature_names=names, encoder=None)
         checked = None if features is None else checks.checked_features(features, self.num_nodes)
-        return replace(self, features=checked, feature_names=())
+        return replace(self, features=checked, feature_names=(), encoder=None)
 
     def subgraph(self, nodes: Any) -> Graph:
         """Return the induced subgraph of nodes, given by index, with their ids and features.

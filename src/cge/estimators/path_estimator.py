@@ -216,7 +216,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         if graph is None or graph is self.graph_:
             return self.embedding_
         if object_kind(graph) in (None, "table"):
-            return self.embedding_[self.graph_.indices_of(graph)]
+            return self.embedding_[self.graph_.indices_of(graph)]  # type: ignore[arg-type]
         return model.vectors(as_graph(graph))
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
