@@ -16,7 +16,7 @@ from cge.arrays import Array
 from cge.csr import build_rows, check_endpoints, check_order, check_rows
 from cge.errors import InputError, Param, counted, format_list, format_value
 from cge.graph_conversions import GraphConversions
-from cge.graph_summary import GraphSummary, summarize
+from cge.graph_summary import Summarized
 from cge.graph_types import (
     Relations,
     block_features,
@@ -32,7 +32,7 @@ EDGE_ARRAYS = ("weights", "edge_types", "edge_features")  # attributes with an i
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph(GraphConversions):
+class Graph(GraphConversions, Summarized):
     """A graph in compressed sparse rows. Build it with one of the `from_…` methods, not with the constructor.
 
     Arrays use node indices 0 … n-1; `node_ids[index]` is the id of a node. An undirected edge is in the rows of both
@@ -339,10 +339,6 @@ class Graph(GraphConversions):
             node_types=None if self.node_types is None else self.node_types[node_idx],
             **parts,
         )
-
-    def summary(self) -> GraphSummary:
-        """Return counts of nodes, edges, components and isolated nodes, quantiles of degrees, and memory."""
-        return summarize(self)
 
 
 def _has_rows(values: Any) -> bool:
