@@ -16,7 +16,7 @@ from cge.arrays import Array
 from cge.csr import build_rows, check_endpoints, check_order, check_rows
 from cge.errors import InputError, Param, counted, format_list, format_value
 from cge.graph_conversions import GraphConversions
-from cge.graph_summary import GraphSummary, summarize
+from cge.graph_summary import Summarized
 from cge.graph_types import (
     Relations,
     block_features,
@@ -32,7 +32,7 @@ EDGE_ARRAYS = ("weights", "edge_types", "edge_features")  # attributes with an i
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph(GraphConversions):
+class Graph(GraphConversions, Summarized):
     """A graph in compressed sparse rows. Build it with one of the `from_…` methods, not with the constructor.
 
     Arrays use node indices 0 … n-1; `node_ids[index]` is the id of a node. An undirected edge is in the rows of both
@@ -63,6 +63,7 @@ class Graph(GraphConversions):
         Indices into `node_type_names`.
     edge_features : (m, d) float32 or None
         Numbers of each edge, such as its age; NaN where a value is missing. `edge_feature_names` are their names.
+    encoder : AttributeEncoder or None, which makes features of attributes, also of new nodes
 
     Examples
     --------
@@ -84,6 +85,7 @@ class Graph(GraphConversions):
     node_type_names: tuple[str, ...] = ()
     edge_features: Array | None = None
     edge_feature_names: tuple[str, ...] = ()
+    encoder: Any = None
 
     def __post_init__(self) -> None:
         check_rows(self.indptr, self.indices, len(self.node_ids))
@@ -304,9 +306,9 @@ class Graph(GraphConversions):
             if self.node_types is None:
                 raise InputError("features by node type need node_types; pass them, or one matrix for all nodes")
             blocks, names = block_features(features, self.node_types, self.node_type_names)
-            return replace(self, features=blocks, feature_names=names)
+            return replace(self, features=blocks, feature_names=names, encoder=None)
         checked = None if features is None else checks.checked_features(features, self.num_nodes)
-        return replace(self, features=checked, feature_names=())
+        return replace(self, features=checked, feature_names=(), encoder=None)
 
     def subgraph(self, nodes: Any) -> Graph:
         """Return the induced subgraph of nodes, given by index, with their ids and features.
@@ -337,10 +339,6 @@ class Graph(GraphConversions):
             node_types=None if self.node_types is None else self.node_types[node_idx],
             **parts,
         )
-
-    def summary(self) -> GraphSummary:
-        """Return counts of nodes, edges, components and isolated nodes, quantiles of degrees, and memory."""
-        return summarize(self)
 
 
 def _has_rows(values: Any) -> bool:

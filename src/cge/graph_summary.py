@@ -9,6 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.errors import format_text
+from cge.html_tables import html_table
+
+_LARGE = 10_000_000  # edges whose components are not counted for a notebook
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,16 @@ def summarize(graph: Any) -> GraphSummary:
         node_types=dict(zip(names, type_counts, strict=True)),
         edge_features=graph.edge_feature_names,
     )
+
+
+class Summarized:
+    """The methods of `cge.Graph` that describe it."""
+
+    def summary(self) -> GraphSummary:
+        """Return counts of nodes, edges, components and isolated nodes, quantiles of degrees, and memory."""
+        return summarize(self)
+
+    def _repr_html_(self) -> str:
+        """Return the summary for a notebook; that of a large graph has its sizes only."""
+        large = len(self.indices) > _LARGE  # type: ignore[attr-defined]
+        return html_table([] if large else self.summary().rows(), title=repr(self))

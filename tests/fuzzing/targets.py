@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from cge.data import load_folder, read_features, read_graph, read_labels
-from cge.data.files.graph_files import read_graph_update
+from cge.data.files.update_files import read_graph_update
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.load import load_debian, load_heterophilous, load_npm, load_vispub
 from cge.data.sets.pickles import read_pickle

@@ -20,7 +20,7 @@ import cge
 from cge.cli.main import run
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions
-from cge.data.files.graph_files import read_graph_update
+from cge.data.files.update_files import read_graph_update
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.configs import make_estimator

@@ -14,7 +14,7 @@ import cge
 from cge.cli.main import run
 from cge.data import load_folder, register_format
 from cge.data.files import formats
-from cge.data.files.graph_files import read_graph_update
+from cge.data.files.update_files import read_graph_update
 from cge.errors import FileFormatError, InputError
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import cge
 from cge.data.files.edges import EdgeOptions
-from cge.data.files.graph_files import read_graph_update
+from cge.data.files.update_files import read_graph_update
 from cge.data.graph_update import GraphUpdate, check_same_features, extend_graph
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph

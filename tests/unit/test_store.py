@@ -860,7 +860,7 @@ def test_ids_are_few_arrays_of_plain_numbers() -> None:
         (["a", 1], "1 at position 1"),
         ([1, 2, "a"], "'a' at position 2"),
         ([1, 2**63], "9223372036854775808 at position 1"),
-        (np.array([b"ab"]), "b'ab' at position 0"),
+        ([b"ab"], "b'ab' at position 0"),
         ([1, 1.5, "x"], "1.5 at position 1"),
     ],
 )

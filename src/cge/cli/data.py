@@ -51,9 +51,12 @@ def check(
         reading_json = {name: value for name, value in asdict(reading).items() if name != "notes"}
         labeled, classes = (0, {}) if data is None else (len(data.labeled), data.label_counts())
         result = {"reading": reading_json, "graph": graph_json, "labeled": labeled, "classes": classes}
-        print_json(result | {"notes": notes})
+        attributes = None if graph.encoder is None else dict(graph.encoder.rows())
+        print_json(result | {"attributes": attributes, "notes": notes})
     elif not quiet:
-        rows = [*_reading_rows(reading, graph.num_nodes), *summary.rows(), *([] if data is None else data.label_rows())]
+        rows = [*_reading_rows(reading, graph.num_nodes), *summary.rows()]
+        rows += [] if graph.encoder is None else graph.encoder.rows()
+        rows += [] if data is None else data.label_rows()
         print_pairs([*rows, *(("note:", note) for note in notes)])
 
 

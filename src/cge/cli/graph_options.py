@@ -151,6 +151,14 @@ class Files:
         list[str] | None,
         _file("--features", "FILE", "Features: {suffixes of features}; TYPE=FILE for one node type, repeat it."),
     ] = None
+    attributes: Annotated[
+        str | None,
+        _file("--attributes", "FILE", "A table of nodes with text, categories, numbers, dates, instead of features."),
+    ] = None
+    attribute_columns: Annotated[
+        str | None,
+        _file("--attribute-columns", "NAMES", "Only these columns, separated by commas; -NAME leaves one out."),
+    ] = None
     node_types: Annotated[
         str | None,
         _file("--node-types", "FILE|COLUMN", "Node types: a table of nodes and types, or a column of --node-list."),
@@ -205,7 +213,10 @@ class Files:
         options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text, columns)  # type: ignore[arg-type]
         how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
         how |= {"node_types": self.node_types, "reverse_edges": self.reverse_edges}
-        how |= {"missing_features": self.missing_features}
+        require_file("--attributes", self.attributes, {"attribute_columns": self.attribute_columns})
+        columns_of_attributes = [name.strip() for name in (self.attribute_columns or "").split(",") if name.strip()]
+        how |= {"missing_features": self.missing_features, "attributes": self.attributes}
+        how |= {"attribute_columns": columns_of_attributes}
         edges: Any = self.edges if self.relation_files is None else _by_type("--edges", self.relation_files)
         return read_graph_with_summary(edges, _features(self.features), options=options, **how)
 
@@ -224,9 +235,16 @@ class UpdateFiles:
     """The options about files of new nodes; each field is an option."""
 
     graph: Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")] = None
-    features: Annotated[str | None, file_option("Features of new nodes: a table with a node column, .npy or .npz.")] = (
-        None
-    )
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            "--attributes",
+            metavar="FILE",
+            help="Features, or attributes, of new nodes: a table with a node column, .npy or .npz.",
+            rich_help_panel=FILES,
+        ),
+    ] = None
     feature_nodes: Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")] = None
     node_types: Annotated[str | None, file_option("A table of new nodes and their types.")] = None
     weighted: Weighted = None
@@ -258,7 +276,7 @@ class UpdateFiles:
         if not any(self.paths):
             return None, []
         from cge.data.files.edges import EdgeOptions
-        from cge.data.files.graph_files import read_graph_update
+        from cge.data.files.update_files import read_graph_update
 
         text = text_options(self.header, self.delimiter, self.comment)
         options = EdgeOptions(**self._columns(), weighted=self.weighted, text=text)

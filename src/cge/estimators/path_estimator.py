@@ -22,10 +22,12 @@ from cge.estimators.settings import check_settings
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.graph_conversions import object_kind
+from cge.html_tables import html_scatter, html_table
 from cge.store import pack_values, unpack_values
 
 Callback = Callable[[Any], None] | None
 
+_MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = "fraction of the training labels held out as validation labels where none are passed to fit"
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -69,6 +71,43 @@ class PathEstimator(ExplanationMixin, Estimator):
     weighting: Any
     validation_fraction: float
     refit: bool
+
+    def __repr__(self) -> str:
+        """Return the constructor call and, once trained, what it was trained on and how accurate it is."""
+        call = super().__repr__()
+        if not hasattr(self, "fitted_"):
+            return call
+        return f"{call}: " + "; ".join(f"{name} {value}" for name, value in self._description().items())
+
+    def _repr_html_(self) -> str:
+        """Return a description, and a map of a small graph, for a notebook."""
+        call = super().__repr__()
+        if not hasattr(self, "fitted_"):
+            return html_table([], title=call)
+        text = html_table(self._description().items(), title=call)
+        target = self.fitted_.target
+        if len(self.graph_) > _MAX_MAP or target.multilabel or target.kind == "regression":
+            return text
+        return text + html_scatter(self.embedding_, self._outputs(None, self.graph_).argmax(1), self.classes_.tolist())
+
+    def _description(self) -> dict[str, str]:
+        """Return what the model was trained on, what was selected, and its validation score."""
+        validation, target = self.fitted_.validation, self.fitted_.target
+        counts = self.labels_seen_
+        described = {
+            "graph": f"{len(self.graph_):,} nodes, {self.graph_.num_edges:,} edges",
+            "labels": f"{counts['train']:,} training, {counts['validation']:,} validation",
+            "weighting": self.weighting_,
+            "classifiers": ", ".join(dict.fromkeys(self.fitted_.classifier_names())),
+        }
+        if target.kind != "regression":
+            described["classes"] = f"{len(self.classes_):,}"
+        if len(validation):
+            labels: Any = target.from_matrix(validation.matrix)
+            labels = target.classes[labels] if target.has_class_prior else labels
+            score = target.score_predictions(target.predict(validation.probabilities), labels)
+            described["validation"] = f"{target.metric} {target.format_score(score)}"
+        return described
 
     @property
     def inductive(self) -> bool:
@@ -216,7 +255,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         if graph is None or graph is self.graph_:
             return self.embedding_
         if object_kind(graph) in (None, "table"):
-            return self.embedding_[self.graph_.indices_of(graph)]
+            return self.embedding_[self.graph_.indices_of(graph)]  # type: ignore[arg-type]
         return model.vectors(as_graph(graph))
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from cge.arrays import Array
 from cge.errors import counted
 from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
+from cge.html_tables import html_table
 
 # Columns of text; the others are numbers.
 TEXT_COLUMNS = (
@@ -215,8 +217,17 @@ class Explanation(Sequence[PathContribution]):
 
     def __repr__(self) -> str:
         subject = f"class {self.predicted!r}" if self.node is None else f"node {self.node!r}"
-        subject += "" if self.endpoint is None else f" and node {self.endpoint!r}"
-        return f"Explanation({subject}, {len(self)} paths)"
+        endpoint = "" if self.endpoint is None else f" and node {self.endpoint!r}"
+        return f"Explanation({subject}{endpoint}, {len(self)} paths)"
+
+    def _repr_html_(self) -> str:
+        """Return the tables of endpoints and paths for a notebook."""
+        tables = map(self.table, ("endpoint", "path"))
+        parts = [html_table(zip(*table.values(), strict=True), list(table)) for table in tables]
+        return "".join([html_table([], title=repr(self)), *parts, f"<p>{escape(' '.join(self._sentences()))}</p>"])
+
+    def _sentences(self) -> Iterable[str]:
+        return filter(None, [self.describe_information(), self.describe_coverage(), self.table_footer()])
 
     def __str__(self) -> str:
         columns = []
@@ -224,8 +235,7 @@ class Explanation(Sequence[PathContribution]):
             width = max(map(len, (title, *cells)))
             columns.append([f"{cell:{'<' if title in TEXT_COLUMNS else '>'}{width}}" for cell in (title, *cells)])
         lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-        sentences = [self.describe_information(), self.describe_coverage(), self.table_footer()]
-        return "\n".join([*lines, *filter(None, sentences)])
+        return "\n".join([*lines, *self._sentences()])
 
     def table(self, by: str = "path", text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
         """Return a table as columns of text, by title; `text` writes an id, a label or a type.

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.checks import Features, checked_csr, checked_features, checked_weights
+from cge.data.attributes import AttributeEncoder
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, unique_index
@@ -167,6 +168,8 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
     }
     optional = {"node_type_names": graph.node_type_names, "edge_feature_names": graph.edge_feature_names}
     metadata |= {name: list(names) for name, names in optional.items() if names}
+    if graph.encoder is not None:
+        metadata["attributes"] = graph.encoder.metadata()
     arrays = {prefix + name: part for name, part in parts.items() if part is not None}
     return metadata, arrays | pack_ids(graph.node_ids, prefix + "ids.")
 
@@ -219,7 +222,10 @@ def _graph(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str
         raise InputError(f"edge features must be finite numbers or missing, {len(indices):,} × {len(columns):,}")
     indptr, directed = _part(arrays, prefix + "indptr", _INDEX), metadata_field(metadata, "directed", bool)
     features = _features(metadata, arrays, prefix, len(ids))
-    typed = (node_types, tuple(node_names), table, tuple(columns))
+    encoder = AttributeEncoder.restored(metadata["attributes"]) if "attributes" in metadata else None
+    if encoder is not None and encoder.feature_names != tuple(feature_names):
+        raise InputError("the encoding of attributes does not belong to the features")
+    typed = (node_types, tuple(node_names), table, tuple(columns), encoder)
     graph = Graph(indptr, indices, ids, directed, weights, types, tuple(names), features, tuple(feature_names), *typed)
     if not graph.directed and np.any(np.bincount(indices, minlength=len(ids)) != graph.degrees):
         raise InputError("the edges of an undirected graph must be in the rows of both endpoints")

@@ -293,7 +293,7 @@ def _after_index(table: Table, options: EdgeOptions) -> dict[str, int] | None:
         problem += f", of the columns {format_list(names)}"
         values = {"source": names[others[0]] if others else 2, "target": names[others[1]] if len(others) > 1 else 3}
     hint = Message.of("say which columns to read, such as {source} and {target}", **values)
-    raise FileFormatError(table.path, problem, dialect and dialect.first_line, hint=hint)
+    raise FileFormatError(table.path, problem, dialect.first_line if dialect else None, hint=hint)
 
 
 def _skips_index(table: Table, columns: Mapping[str, int], options: EdgeOptions) -> bool:

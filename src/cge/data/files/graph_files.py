@@ -1,4 +1,4 @@
-"""Read a graph and its features from files, and edges and features of nodes that are added to it later."""
+"""Read a graph and its features from files; `update_files` reads edges and features of nodes that are added later."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
-from cge.checks import Features, checked_features
+from cge.checks import Features
+from cge.data.files.attribute_tables import read_attributes, with_attributes
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
-from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
+from cge.data.files.edges import EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.labels import LabelTable
 from cge.data.files.node_tables import (
@@ -26,8 +27,7 @@ from cge.data.files.node_tables import (
 )
 from cge.data.files.numbering import renumber
 from cge.data.files.relations import load_relations, read_node_types, types_of_nodes, with_feature_files
-from cge.data.graph_update import GraphUpdate
-from cge.errors import FileFormatError, InputError, Message, format_value
+from cge.errors import FileFormatError, InputError, Message
 from cge.graph import Graph
 from cge.ids import IdIndex
 
@@ -52,6 +52,8 @@ def read_graph(
     edge_features: Sequence[str | int] = (),
     reverse_edges: bool = False,
     missing_features: str = "error",
+    attributes: FilePath | None = None,
+    attribute_columns: Sequence[str] = (),
 ) -> Graph:
     r"""Read a graph from a file of edges; `docs/graphs.md` describes the formats.
 
@@ -94,6 +96,11 @@ def read_graph(
         With `directed`: also enter each edge in reverse, with the edge type "rev_…".
     missing_features : {"error", "zero", "mean"}
         Features of nodes that have no row in the table: an error, zeros, or the mean of the other rows.
+    attributes : path, optional
+        A table of nodes and their attributes, instead of `features`: numbers, dates, categories and text become
+        features (scaled, one-hot, TF-IDF). `graph.encoder` makes those of new nodes.
+    attribute_columns : sequence of str, optional
+        Only these columns; a name after a minus sign is left out.
 
     Examples
     --------
@@ -110,6 +117,7 @@ def read_graph(
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
     flags |= {"missing_features": missing_features, "node_types": node_types}
+    flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
     return _read(edges, features, nodes=nodes, options=options, **flags)[0]
 
 
@@ -124,11 +132,14 @@ def read_graph_with_summary(
     node_types: FilePath | None = None,
     reverse_edges: bool = False,
     missing_features: str = "error",
+    attributes: FilePath | None = None,
+    attribute_columns: Sequence[str] = (),
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     flags |= {"node_types": node_types, "reverse_edges": reverse_edges, "missing_features": missing_features}
+    flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
     graph, loaded, forward, notes = _read(edges, features, nodes=nodes, options=options, **flags)
     node_path = None if nodes is None else file_path(nodes)
     summary = summarize_edges(_path_of(edges), loaded, forward, self_loops, options, node_path)
@@ -152,6 +163,8 @@ def _read(
     node_types: FilePath | None,
     reverse_edges: bool,
     missing_features: str,
+    attributes: FilePath | None,
+    attribute_columns: Sequence[str],
 ) -> tuple[Graph, Any, Graph, list[str]]:
     """Return a graph, its edges as they were loaded, the graph without reverse edges, and notes."""
     path = _path_of(edges)
@@ -161,6 +174,8 @@ def _read(
     text = TextOptions(comment=options.text.comment)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     notes: list[str] = []
+    if attributes is not None and features is not None:
+        raise InputError(Message.of("{attributes} and {features} both give features; pass one of them"))
     try:
         loaded: Any = load_relations(edges, options) if isinstance(edges, Mapping) else load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
@@ -168,6 +183,9 @@ def _read(
         node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
         text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
         rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
+        if attributes is not None:
+            table = read_attributes(file_path(attributes), text_ids, text)
+            rows = FeatureTable(None, table[0])
         types = None if node_types is None else read_node_types(node_types, node_path, text_ids, text)
         if is_matrix:
             with name_file(path):
@@ -179,6 +197,8 @@ def _read(
             graph = graph.with_node_types(types_of_nodes(*types, graph.node_ids))
         if by_type is not None:
             graph = with_feature_files(graph, by_type, text)
+        if attributes is not None:
+            graph = with_attributes(graph, file_path(attributes), *table, attribute_columns)
         if feature_path is not None and rows is not None:
             rows, notes = fill_missing(feature_path, rows, graph.node_ids, missing_features)
             features_read = align_features(feature_path, rows, graph.node_ids)
@@ -209,57 +229,6 @@ def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") ->
     path = file_path(path)
     table = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
     return align_features(path, table, graph.node_ids)
-
-
-def read_graph_update(
-    graph: Graph,
-    edges: FilePath | None = None,
-    features: FilePath | None = None,
-    *,
-    feature_nodes: FilePath | None = None,
-    options: EdgeOptions | None = None,
-    self_loops: bool = False,
-    node_types: FilePath | None = None,
-) -> tuple[GraphUpdate, list[str]]:
-    """Read new nodes, edges and features for a graph; also return notes on what may have been read wrongly.
-
-    Edges are a list: adjacency matrices have no ids that identify nodes of the graph. Features are a table keyed by
-    node, whose columns are put in the order of `graph.feature_names` where both have a header, or an array, which needs
-    `feature_nodes`, a list of nodes, one for each row. Edge features are the columns with the names of the graph's;
-    `node_types` is a table of new nodes and types.
-    """
-    text_ids, options = graph.node_ids.dtype.kind == "O", options or EdgeOptions()
-    text, update = TextOptions(comment=options.text.comment), GraphUpdate(self_loops=self_loops)
-    notes: list[str] = []
-    if edges is not None:
-        path = file_path(edges)
-        names = graph.edge_feature_names
-        table = _new_edges(path, replace(options, ids="str" if text_ids else "int", edge_features=names), text_ids)
-        new_graph = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
-        if graph.weights is None and graph.edge_types is None:  # no note on columns that are not read
-            options = replace(options, weighted=False, weight=None)
-        notes += summarize_edges(path, table, new_graph, self_loops, options, extended_graph=graph).notes
-        types = None if table.types is None else [table.type_names[code] for code in table.types.tolist()]
-        endpoints = table.ids[table.source], table.ids[table.target]
-        parts = {"weights": table.weights, "edge_types": types, "edge_features": table.features}
-        update = replace(update, edges=endpoints, **parts)  # type: ignore[arg-type]
-    if node_types is not None:
-        _, rows_of_types = read_node_types(node_types, None, text_ids, text)
-        types = [rows_of_types.names[code] for code in rows_of_types.classes.tolist()]
-        update = replace(update, node_types=dict(zip(rows_of_types.nodes.tolist(), types, strict=True)))
-    if features is not None:
-        path = file_path(features)
-        rows = _in_order(path, read_feature_table(path, text_ids, text), graph.feature_names)
-        keys = _keys(path, rows, None if feature_nodes is None else file_path(feature_nodes), text_ids, text)
-        width = None if graph.features is None else int(graph.features.shape[1])
-        if width is not None and rows.values.shape[1] != width:
-            problem = f"found {rows.values.shape[1]:,} features, expected {width:,} as in training"
-            raise FileFormatError(path, problem, hint="give the same ones in the same order")
-        with name_file(path):
-            update = replace(update, feature_ids=keys, features=checked_features(rows.values, len(keys), copy=False))
-    elif feature_nodes is not None:
-        raise InputError(Message.of("{feature_nodes} needs {features}"), hint=Message.of("pass {features}, too"))
-    return update, notes
 
 
 def _node_list(path: Path, edge_ids: Array, is_matrix: bool, text: TextOptions, ids: str) -> Array:
@@ -296,49 +265,3 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, **flags: Any) -> 
     graph = Graph.from_codes(source, target, node_ids, edge_types=types, **flags)
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
-
-
-def _new_edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
-    try:
-        table = load_edges(path, options, optional_features=True)
-    except FileFormatError as error:
-        if text_ids or error.hint != AS_TEXT:
-            raise
-        raise FileFormatError(path, error.problem, error.line, hint="the ids of the graph are integers") from None
-    if not isinstance(table, EdgeTable):
-        problem = "an adjacency matrix has no ids that identify nodes of the graph"
-        raise FileFormatError(path, problem, hint="save new edges as a list of pairs")
-    if len(table.ids) and text_ids != (table.ids.dtype.kind == "O"):
-        expected, first_id = "text" if text_ids else "integers", format_value(table.ids[:1].tolist()[0])
-        raise FileFormatError(path, f"expected node ids that are {expected}, as in the graph, found {first_id}")
-    return table
-
-
-def _in_order(path: Path, rows: FeatureTable, names: tuple[str, ...]) -> FeatureTable:
-    """Return features with their columns in the order of `names`; unchanged where either has no names."""
-    if not names or not rows.names or rows.names == names:
-        return rows
-    columns = {name: column for column, name in enumerate(rows.names)}
-    missing = next((name for name in names if name not in columns), None)
-    if missing is not None:
-        raise FileFormatError(path, f"the column {format_value(missing)} of the training features is missing; add it")
-    if len(rows.names) > len(names):
-        extra = next(name for name in rows.names if name not in set(names))
-        raise FileFormatError(path, f"the column {format_value(extra)} is not in the training features; remove it")
-    return replace(rows, values=rows.values[:, [columns[name] for name in names]], names=names)
-
-
-def _keys(path: Path, rows: FeatureTable, node_list: Path | None, text_ids: bool, options: TextOptions) -> Array:
-    """Return the node of each row of features."""
-    if rows.keys is not None:
-        if node_list is not None:
-            hint = Message.of("leave {feature_nodes} out")
-            raise FileFormatError(path, "this table is keyed by node itself", hint=hint)
-        return rows.keys
-    if node_list is None:
-        hint = Message.of("pass {feature_nodes}, a list of nodes, or a table keyed by node")
-        raise FileFormatError(path, "its rows have no node ids", hint=hint)
-    keys = read_node_list(node_list, text_ids, options)
-    if len(keys) != rows.values.shape[0]:
-        raise FileFormatError(node_list, f"found {len(keys):,} nodes for {rows.values.shape[0]:,} rows in {path}")
-    return keys

@@ -84,10 +84,10 @@ def read_label_table(
     if table.width > 2 and table.names is None and node is None and label is None:
         problem = f"found {table.width} columns without a header, expected a node and a {what}"
         hint = Message.of(f"{_QUOTE}, or name the columns by {{node}} and {{label}}", node=1, label=2)
-        raise FileFormatError(path, problem, table.dialect and table.dialect.first_line, hint=hint)
+        raise FileFormatError(path, problem, table.dialect.first_line if table.dialect else None, hint=hint)
     key, value = _columns(table, node, label, label_names)
-    hint = _SKIP if what == "label" else ""
-    field = Field(value, NAME, what, hint=hint, quote_hint=_QUOTE, optional=optional)
+    skip = _SKIP if what == "label" else ""
+    field = Field(value, NAME, what, hint=skip, quote_hint=_QUOTE, optional=optional)
     names = Names()
     fields, keys = read_rows(table, [node_field(key, text_ids), field], text_ids, names)
     used, classes = np.unique(fields.columns[value], return_inverse=True)

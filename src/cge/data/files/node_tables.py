@@ -48,7 +48,7 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions) -> Array:
         table = file_format.table(path, TextRules(options, _has_node_list_header, min_columns=1))
         fields, keys = read_rows(table, [node_field(node_column(table.names), text_ids)], text_ids, Names())
         lines = fields.lines
-    _check_unique_nodes(path, keys, lines)
+    check_unique_nodes(path, keys, lines)
     return keys
 
 
@@ -72,7 +72,7 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
     labels = [*map(format_value, table.names)] if table.names else range(1, table.width + 1)
     fields = [node_field(key, text_ids), *(Field(column, NUMBER, f"column {labels[column]}") for column in others)]
     rows, keys = read_rows(table, fields, text_ids, Names())
-    _check_unique_nodes(path, keys, rows.lines)
+    check_unique_nodes(path, keys, rows.lines)
     return FeatureTable(rows.numbers, keys, names)
 
 
@@ -133,7 +133,7 @@ def check_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Array, hint:
         raise UnknownNodeError(str(path), unknown[:_MAX_LISTED], len(unknown), hint, node_ids[:2].tolist(), similar)
 
 
-def _check_unique_nodes(path: Path, keys: Array, lines: Array | None) -> None:
+def check_unique_nodes(path: Path, keys: Array, lines: Array | None) -> None:
     """Raise if a node has two rows."""
     duplicate = IdIndex(keys).first_duplicate()
     if duplicate is not None:

@@ -164,6 +164,8 @@ def _integers(path: Path, column: pa.Array, field: Field) -> Array:
 
 
 def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
+    if pa.types.is_temporal(column.type) or pa.types.is_boolean(column.type):
+        column = column.cast(pa.string())
     if field.optional and column.null_count:
         column = column.cast(pa.large_string()).fill_null("")
     if pa.types.is_dictionary(column.type):
