@@ -186,7 +186,7 @@ def _train_candidates(cell: Cell) -> dict[str, Array]:
         evaluator.evaluate(*candidate.key)
         arrays["names"].append(str(candidate))
         arrays["seconds"].append(time.process_time() - start)
-        classifier = evaluator.trainers.pop(candidate.name).best_classifier()
+        classifier = evaluator.trainers.pop(candidate.name).best_classifier().fixed()
         trained = TrainedClassifier(candidate.classifier, classifier, candidate.weighting)
         for name, rows in nodes.items():
             probabilities = _probabilities(evaluator, trained, candidate.label_propagation, rows)
