@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
 
 @cache
 def fitted() -> cge.CGE:
-    return quick_cge(**SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))
+    return quick_cge(max_epochs=150, **SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))
 
 
 def select(accuracy: dict[str, float], others: float = 0.5, **settings: Any) -> list[str]:
@@ -84,13 +84,23 @@ def test_averaged_weightings_are_saved(tmp_path: Path) -> None:
     assert again.explain(3, classifier=1).scores.tolist() == fitted().explain(3, classifier=1).scores.tolist()
 
 
+def test_candidates_are_left_out_if_the_selected_one_is_clearly_better_at_the_end() -> None:
+    model = quick_cge(**SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))  # after 8 of 25 epochs
+    level = [
+        row for row in model.search_results_ if row["accuracy"] == max(r["accuracy"] for r in model.search_results_)
+    ]
+    assert len(level) > 1
+    assert model.history_[model.best_epoch_ - 1].validation_accuracy > level[0]["accuracy"] + 0.2
+    assert len(model.ensemble_) == 1
+
+
 class StopError(Exception):
     pass
 
 
 @pytest.mark.parametrize("refit", [False, True])
 def test_a_stopped_fit_averages_the_same_weightings(refit: bool, tmp_path: Path) -> None:
-    settings = SETTINGS | ({"validation_fraction": 0.5} if refit else {})
+    settings = SETTINGS | ({"classifier": "logistic"} if refit else {"max_epochs": 150})
     labels = (partial_labels(every=2), None) if refit else (labels_at(TRAIN_NODES), labels_at(OTHERS))
     stages: list[str] = []
     expected = quick_cge(**settings).fit(two_groups(), *labels, callback=lambda epoch: stages.append(epoch.stage))

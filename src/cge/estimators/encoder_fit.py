@@ -28,7 +28,7 @@ from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.candidate_evaluation import CandidateEvaluator, is_better, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData, NamedWeighting
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _CHECKPOINT_SECONDS = 5.0
+_CLEARLY_BETTER = 2.0  # standard errors
 _WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
 
@@ -181,7 +182,10 @@ class _EncoderFit:
         return selection
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
-        """Train the selected classifier until it stops; averaged ones stay as they were evaluated."""
+        """Train the selected classifier until it stops; averaged ones stay as they were evaluated.
+
+        They are left out if the selected one is now clearly better.
+        """
         selected, labels, members = (selection.weighting, selection.classifier), selection.label_propagation, []
         for number in range(self.model.n_estimators):
             trainer = evaluator.trainers.get((selected[0].name, selected[1], labels)) if number == 0 else None
@@ -191,9 +195,10 @@ class _EncoderFit:
             self._train(trainer, f"{stage}-{selected[1]}-{number}")
             members.append(_EnsembleMember(*selected, number, trainer))
         for weighting, classifier in selection.averaged:
-            evaluator.evaluate(weighting, classifier, labels)
-            trainer = evaluator.trainers[weighting.name, classifier, labels]
-            members.append(_EnsembleMember(weighting, classifier, 0, trainer))
+            score = evaluator.evaluate(weighting, classifier, labels)
+            if not is_better(score_candidate(members[0].trainer), score, _CLEARLY_BETTER):
+                trainer = evaluator.trainers[weighting.name, classifier, labels]
+                members.append(_EnsembleMember(weighting, classifier, 0, trainer))
         return members
 
     def _refit(
