@@ -18,6 +18,7 @@ from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.selection import Selection, TrainedClassifier
 
+_Propagation = Callable[[Array], Array]
 Classifiers = Sequence[TrainedClassifier]
 NEIGHBORHOOD_DIM = 64  # of the random projection of propagated inputs in vectors
 _NEIGHBORHOOD_SCALE = 0.35  # its length, relative to the rest; chosen on validation nodes (docs/results.md)
@@ -106,9 +107,7 @@ def _neighborhoods(data: EncoderData, propagation: Callable[[Array], Array], row
     return propagate_rows(propagation, input_product(inputs, matrix), rows)
 
 
-def _projected(
-    data: EncoderData, trained: TrainedClassifier, propagation: Callable[[Array], Array], rows: Array
-) -> Array:
+def _projected(data: EncoderData, trained: TrainedClassifier, propagation: _Propagation, rows: Array) -> Array:
     """Return the propagated inputs of some nodes after the projection of a classifier, `(k, d)`."""
     inputs = data.inputs(CLASSIFIERS[trained.name].row_norm)
     propagated = propagate_rows(propagation, trained.classifier.project(inputs), rows)
@@ -117,9 +116,7 @@ def _projected(
     return np.asarray(propagated + trained.classifier.offset)
 
 
-def _reach_inputs(
-    data: EncoderData, propagations: Sequence[Callable[[Array], Array]], nodes: Array
-) -> npt.NDArray[np.bool_]:
+def _reach_inputs(data: EncoderData, propagations: Sequence[_Propagation], nodes: Array) -> npt.NDArray[np.bool_]:
     """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
     has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
     for propagation in propagations:
