@@ -66,7 +66,7 @@ class RelationGroups:
     def log_weights(self, names: Sequence[str], coefficients: Values, self_loop: Values) -> Values:
         """Return the logarithm of the relation weight of each transition, `(m,)`; 0 for a relation without one."""
         place: dict[str, int] = {name: number for number, name in enumerate(names)}
-        count = len(coefficients)
+        count: int = len(coefficients)
         table = concatenate([coefficients, 0 * self_loop.reshape(1), self_loop.reshape(1)])
         places = np.array([*(place.get(name, count) for name in self.names), count + 1])
         weights: Values = table[places][self.codes]
