@@ -124,8 +124,8 @@ def _comparisons(graph: str, runs: dict[str, dict[int, Any]], methods: dict[str,
     for method in ("default", *_LEARNED):
         seeds = sorted(runs[method].keys() & runs[best].keys())
         if seeds:
-            pairs = ([runs[each][seed][metric] for seed in seeds] for each in (method, best))
-            gains[method] = vars(paired_t_test(*pairs))
+            own, closed = ([runs[each][seed][metric] for seed in seeds] for each in (method, best))
+            gains[method] = vars(paired_t_test(own, closed))
     return {"best_closed_form": best, "gains": gains}
 
 

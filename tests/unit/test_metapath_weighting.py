@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,15 @@ import pytest
 import torch
 
 import cge
+from cge.estimators.encoder_fit import encoder_settings
+from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.models.edge_weighting import make_edge_inputs
 from cge.models.metapath_weighting import MetapathPropagation, MetapathWeighting, list_metapaths
 from cge.models.propagation import TransitionMatrix
+from cge.models.weightings import closed_form
+from cge.training.encoder_data import NamedWeighting
+from cge.training.selection import Selection
+from cge.training.stored_state import TrainerState
 from tests.unit.test_relation_weights import random_graph
 
 AUTHOR, BACK = "relation paper writes author", "relation author writes paper"
@@ -128,3 +135,17 @@ def test_explanations_of_metapath_weights_are_exact(model: cge.CGE) -> None:
     assert sum(row.weight for row in rows) == pytest.approx(1)
     by_class = model.explain_class("v0", top=50)
     assert by_class.by_metapath.total == pytest.approx(by_class.by_hop.sum(0)[by_class.target_index], abs=1e-6)
+
+
+def test_averaged_metapath_weights_are_restored(model: cge.CGE) -> None:
+    fitted: Any = model.fitted_
+    degree = NamedWeighting("degree", closed_form("degree", fitted.data.edge_scale.names, 2))
+    module = MetapathWeighting(METAPATHS, WEIGHTS, 0.5)
+    averaged = ((NamedWeighting("metapaths", module, start=degree), "mlp"), (degree, "mlp"))
+    selection = Selection(degree, "mlp", False, averaged=averaged)
+    metadata = json.loads(json.dumps({"selection": selection_metadata(selection)}))
+    state = TrainerState(metadata, selection_arrays(selection))
+    (first, _), (second, _) = restore_selection(fitted.data, encoder_settings(model, 3), state).averaged
+    assert first.module.metapaths == module.metapaths
+    assert np.array_equal(first.module.weights, module.weights)
+    assert (first.start.name, second.name) == ("degree", "degree")

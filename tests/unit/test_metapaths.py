@@ -14,6 +14,7 @@ from cge.cli.main import run
 from cge.errors import InputError
 from cge.explain import metapaths as metapaths_module
 from cge.explain.metapaths import along_metapath, metapath_sums
+from cge.report.contents import report_contents
 from tests.unit.test_relation_weights import random_graph
 
 HOPS = 3
@@ -98,7 +99,13 @@ def test_metapaths_of_a_model(model: cge.CGE, tmp_path: Path, capsys: pytest.Cap
     assert "paper–author" in capsys.readouterr().out
 
 
+def test_reports_show_metapaths(model: cge.CGE) -> None:
+    rows = report_contents(model)["metapaths"]
+    assert rows == [row.to_dict() for row in model.metapaths(8)]
+
+
 def test_graphs_without_types_have_no_metapaths() -> None:
     plain = cge.CGE("degree").fit(cge.Graph.from_edges([(0, 1), (1, 2)]), {0: 0, 2: 1})
     with pytest.raises(InputError, match="the graph has no node or edge types, so there are no metapaths"):
         plain.metapaths()
+    assert report_contents(plain)["metapaths"] == []

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.arrays import Array
-from cge.models.propagation import FixedPropagation, propagate_rows, propagated_lengths
+from cge.models.propagation import propagate_rows, propagated_lengths
 from cge.models.sparse_products import input_product, unit_rows
 from cge.randomness import generator
 from cge.targets import Target
@@ -18,6 +18,7 @@ from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.selection import Selection, TrainedClassifier
 
+_Propagation = Callable[[Array], Array]
 Classifiers = Sequence[TrainedClassifier]
 NEIGHBORHOOD_DIM = 64  # of the random projection of propagated inputs in vectors
 _NEIGHBORHOOD_SCALE = 0.35  # its length, relative to the rest; chosen on validation nodes (docs/results.md)
@@ -96,7 +97,7 @@ def classifier_inputs(
     return ClassifierInputs(projected, label_scores, reach_inputs, neighborhoods)
 
 
-def _neighborhoods(data: EncoderData, propagation: FixedPropagation, rows: Array) -> Array:
+def _neighborhoods(data: EncoderData, propagation: Callable[[Array], Array], rows: Array) -> Array:
     """Return random projections of the propagated inputs of some nodes, `(k, r)`; of few inputs, these themselves."""
     inputs, dim = data.inputs("l2"), data.input_dim
     if dim <= NEIGHBORHOOD_DIM:
@@ -106,7 +107,7 @@ def _neighborhoods(data: EncoderData, propagation: FixedPropagation, rows: Array
     return propagate_rows(propagation, input_product(inputs, matrix), rows)
 
 
-def _projected(data: EncoderData, trained: TrainedClassifier, propagation: FixedPropagation, rows: Array) -> Array:
+def _projected(data: EncoderData, trained: TrainedClassifier, propagation: _Propagation, rows: Array) -> Array:
     """Return the propagated inputs of some nodes after the projection of a classifier, `(k, d)`."""
     inputs = data.inputs(CLASSIFIERS[trained.name].row_norm)
     propagated = propagate_rows(propagation, trained.classifier.project(inputs), rows)
@@ -115,7 +116,7 @@ def _projected(data: EncoderData, trained: TrainedClassifier, propagation: Fixed
     return np.asarray(propagated + trained.classifier.offset)
 
 
-def _reach_inputs(data: EncoderData, propagations: Sequence[FixedPropagation], nodes: Array) -> npt.NDArray[np.bool_]:
+def _reach_inputs(data: EncoderData, propagations: Sequence[_Propagation], nodes: Array) -> npt.NDArray[np.bool_]:
     """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
     has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
     for propagation in propagations:

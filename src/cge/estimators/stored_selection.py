@@ -20,9 +20,8 @@ from cge.training.stored_state import TrainerState, finite_array
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
     """Return what the model search selected; the parameters of the weighting are arrays."""
-    start, module = selection.weighting.start, selection.weighting.module
-    metapaths = {"metapaths": module.metapaths} if isinstance(module, MetapathWeighting) else {}
-    return metapaths | {
+    start = selection.weighting.start
+    return _metapath_metadata(selection.weighting) | {
         "weighting": selection.weighting.name,
         "sampled": list(selection.weighting.sampled),
         "start": None if start is None else start.name,
@@ -31,7 +30,10 @@ def selection_metadata(selection: Selection) -> dict[str, Any]:
         "label_propagation": selection.label_propagation,
         "search_results": [asdict(result) for result in selection.results],
         "gain_over_uniform": selection.gain_over_uniform,
-        "averaged": [[weighting.name, classifier] for weighting, classifier in selection.averaged],
+        "averaged": [
+            [weighting.name, classifier, *filter(None, [_metapath_metadata(weighting)])]
+            for weighting, classifier in selection.averaged
+        ],
     }
 
 
@@ -49,6 +51,19 @@ def _weighting_arrays(module: Any, prefix: str) -> dict[str, Array]:
     from cge.training.torch_state import module_arrays
 
     return module_arrays(module, prefix)
+
+
+def _metapath_metadata(weighting: NamedWeighting) -> dict[str, Any]:
+    """Return what the weights of metapaths belong to, and from which closed form they start; else nothing."""
+    if not isinstance(weighting.module, MetapathWeighting) or weighting.start is None:
+        return {}
+    return {"metapaths": [list(metapath) for metapath in weighting.module.metapaths], "start": weighting.start.name}
+
+
+def _restored_metapaths(metadata: Mapping[str, Any], prefix: str, arrays: Mapping[str, Array]) -> MetapathWeighting:
+    metapaths = [[str(name) for name in metapath] for metapath in metadata["metapaths"]]
+    weights = finite_array(arrays, f"{prefix}.weights", (len(metapaths),))
+    return MetapathWeighting(metapaths, weights, finite_array(arrays, f"{prefix}.normalization", ()))
 
 
 def _restored_network(weighting: Any, dim: int, arrays: Mapping[str, Array]) -> Any:
@@ -80,17 +95,23 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         name = str(metadata["start"])
         start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
         if "metapaths" in metadata:
-            metapaths = [[str(name) for name in metapath] for metapath in metadata["metapaths"]]
-            weights = finite_array(saved.arrays, "weighting.weights", (len(metapaths),))
-            module = MetapathWeighting(metapaths, weights, finite_array(saved.arrays, "weighting.normalization", ()))
+            module = _restored_metapaths(metadata, "weighting", saved.arrays)
         else:
             dim = int(data.step_vectors(sampled[1]).shape[1])
             module = _restored_network(settings.weighting, dim, saved.arrays)
+
+    def averaged_weighting(prefix: str, name: str, metapaths: Mapping[str, Any] | None = None) -> NamedWeighting:
+        if metapaths is None:
+            return NamedWeighting(name, edge_weighting(prefix, name))
+        closed = str(metapaths["start"])
+        start = NamedWeighting(closed, closed_form(closed, data.edge_scale.names, count - 1))
+        return NamedWeighting(name, _restored_metapaths(metapaths, prefix, saved.arrays), start=start)
+
     weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     averaged = [
-        (NamedWeighting(str(name), edge_weighting(f"averaged.{place}", str(name))), str(classifier))
-        for place, (name, classifier) in enumerate(metadata_field(metadata, "averaged", list))
+        (averaged_weighting(f"averaged.{place}", str(name), *metapaths), str(classifier))
+        for place, (name, classifier, *metapaths) in enumerate(metadata_field(metadata, "averaged", list))
     ]
     return Selection(
         weighting,

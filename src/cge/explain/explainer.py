@@ -12,7 +12,8 @@ from cge.arrays import Array
 from cge.explain.contribution_tables import MAX_ROWS, ContributionTable, Labels, contribution_tables, enough
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
-from cge.explain.metapaths import EdgeRelations, Metapath, metapath_sums, metapath_table
+from cge.explain.metapath_paths import Metapath
+from cge.explain.metapaths import EdgeRelations, metapath_sums, metapath_table
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import PathSource, count
 from cge.explain.path_sums import FEATURES, INPUTS, LABEL, InputFeatures, LinearScores, PathSum, ScoreFunction
@@ -102,7 +103,7 @@ class Explainer:
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 sums.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
         paths = sorted(paths, key=lambda path: -path.contribution)[: top or MAX_ROWS]
-        more = self._metapaths(input_parts, top)
+        more: dict[str, Any] = self._metapaths(input_parts, top)
         return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features, **more)
 
     def labeled_type_nodes(self) -> Array:

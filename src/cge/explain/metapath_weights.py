@@ -10,8 +10,8 @@ import numpy as np
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.explain.explainer import Explainer
-from cge.explain.metapath_paths import MetapathPaths
-from cge.explain.metapaths import EdgeRelations, Metapath, along_metapath, metapath_sums
+from cge.explain.metapath_paths import Metapath, MetapathPaths
+from cge.explain.metapaths import EdgeRelations, along_metapath, metapath_sums
 from cge.explain.path_sources import AllPaths
 
 _NODES = 500  # whose paths are weighed

@@ -82,8 +82,8 @@ def metapath_sums(
     if isinstance(source, SampledPaths):
         return _sampled_sums(source, relations, nodes, gradients, inputs), 0.0
     if isinstance(source, MetapathPaths):
-        sums = (source.by_metapath(nodes, gradients) * inputs).sum((1, 2)).tolist()
-        return dict(zip(source.prefixes, sums, strict=True)), 0.0
+        by_prefix = (source.by_metapath(nodes, gradients) * inputs).sum((1, 2)).tolist()
+        return dict(zip(source.prefixes, by_prefix, strict=True)), 0.0
     assert isinstance(source, AllPaths)  # noqa: S101 - for the type checker
     if len(nodes) == 1:  # one column instead of d
         inputs, gradients = inputs @ gradients.T, np.ones((1, 1))

@@ -191,7 +191,9 @@ def list_metapaths(
     rows = np.bincount(relations.rows, share, minlength=relations.num_nodes)
     share = np.divide(share, rows[relations.rows], out=np.zeros(count), where=rows[relations.rows] > 0)
     matrices = {code: sp.csr_array(relations.matrix(share, code).T) for code in range(len(relations))}
-    reached = {(): np.bincount(starts, minlength=relations.num_nodes) / max(len(starts), 1)}
+    reached: dict[tuple[int, ...], Array] = {
+        (): np.bincount(starts, minlength=relations.num_nodes) / max(len(starts), 1)
+    }
     mass: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(hops):
         longer = {

@@ -185,7 +185,7 @@ def column_blocks(inputs: Any) -> Iterator[Array]:
         yield np.ascontiguousarray(block.toarray() if isinstance(inputs, SparseFeatures) else block)
 
 
-def propagated_lengths(propagation: FixedPropagation, inputs: Any, nodes: Array) -> Array:
+def propagated_lengths(propagation: Callable[[Array], Array], inputs: Any, nodes: Array) -> Array:
     """Return the Euclidean length of the propagated inputs of some nodes, `(k,)`; 1 where it is zero."""
     squares = np.zeros(len(nodes))
     for block in column_blocks(inputs):

@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -41,6 +42,7 @@ from cge.report.scored_nodes import ScoredNodes, scored_nodes
 from cge.store.atomic import writable_file, write_files
 
 _MAX_NODES = 4000  # on the page
+_TOP_METAPATHS = 8
 _FAITHFULNESS_NODES = 40
 _TOP_PATHS, _TOP_NEIGHBORS = 5, 6  # of a node
 _COLORS = (
@@ -161,6 +163,7 @@ def report_contents(
         "neighbors": _neighbors(model.embedding_[shown]),
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
+        "metapaths": _metapaths(model),
         "weight_name": "relative weight" if model.fitted_.exact else "weight",
         "weight_axis": sentences.weight_axis_title(model),
         "histogram": weight_histogram(weights),
@@ -275,6 +278,13 @@ def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
         "edge_coefficients": [[_INPUT_NAMES.get(name, name), round(value, 4)] for name, value in coefficients],
         "hop_weights": rounded(parameters["hop_weights"]),
     }
+
+
+def _metapaths(model: PathEstimator) -> list[dict[str, Any]]:
+    """Return the metapaths with the largest contributions; none without types, and for networks."""
+    with suppress(InputError):
+        return [row.to_dict() for row in model.metapaths(_TOP_METAPATHS)]
+    return []
 
 
 def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:

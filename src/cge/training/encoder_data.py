@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,8 @@ from cge.models.edge_weighting import (
     make_edge_inputs,
     mean_edge_weight,
 )
-from cge.models.metapath_weighting import FixedMetapaths, MetapathWeighting
+from cge.models.metapath_weighting import MetapathWeighting
 from cge.models.propagation import (
-    FixedPropagation,
     TransitionMatrix,
     closed_walk_weights,
     label_propagation,
@@ -278,7 +277,7 @@ class NamedWeighting:
             return self.module
         return self.start.edge_weighting  # type: ignore[union-attr]
 
-    def propagation(self, data: EncoderData) -> FixedPropagation | FixedMetapaths:
+    def propagation(self, data: EncoderData) -> Callable[[Array], Array]:
         """Return the weighted sum over the paths of a graph, with constant weights."""
         if isinstance(self.module, EdgeWeighting):
             return self.module.propagation(data.transitions, data.edge_inputs_of(self.module))
@@ -298,7 +297,7 @@ class NamedWeighting:
         """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
         from cge.models.path_prefixes import PrefixPropagation
 
-        if isinstance(self.module, EdgeWeighting) or self.start is None:
+        if isinstance(self.module, EdgeWeighting | MetapathWeighting) or self.start is None:
             raise TypeError("only networks use sampled paths")
         prefixes = data.prefixes(self.start.name, self.start.edge_weighting, *self.sampled)
         if starts is not None:
@@ -378,7 +377,8 @@ def _nodes_without_features(graph: Graph) -> Array:
     """Return the nodes of the types of which no node has a feature, where other types have sparse features."""
     if graph.node_types is None or not sp.issparse(graph.features):
         return np.empty(0, np.int64)
-    featured: Any = np.diff(graph.features.indptr) > 0
+    features: Any = graph.features
+    featured = np.diff(features.indptr) > 0
     has_features = np.bincount(graph.node_types, featured, minlength=len(graph.node_type_names)) > 0
     return np.flatnonzero(~has_features[graph.node_types])
 
