@@ -41,7 +41,10 @@ from tests.fixtures import (
 )
 
 NODES = 2 * GROUP_SIZE
-WEIGHTINGS = "'auto', 'uniform', 'degree', 'cosine', 'edges', 'edges+hops', 'average', 'cnn', 'lstm'"
+WEIGHTINGS = (
+    "'auto', 'uniform', 'degree', 'cosine', 'relation-uniform', 'relation-degree', 'relations', 'metapaths', 'edges', "
+    "'edges+hops', 'average', 'cnn', 'lstm'"
+)
 ESTIMATORS = pytest.mark.parametrize("kind", [cge.CGE, cge.PaperCGE])
 
 
