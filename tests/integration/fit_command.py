@@ -44,7 +44,7 @@ def fail_if_called(*_: Any, **__: Any) -> None:
 def usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return the message of a call that must fail before it trains."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cge.estimators.paper_cge.train", fail_if_called)
+        patch.setattr("cge.training.paper_training.train", fail_if_called)
         assert run(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

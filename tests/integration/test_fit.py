@@ -355,7 +355,7 @@ def test_ctrl_c_tells_how_to_continue(
     assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--resume")) == 130
     assert again.epochs == [3, 4, 1]
     assert capsys.readouterr().err == f"{way} 1 of the training on all labels\n"
-    monkeypatch.setattr("cge.estimators.paper_cge.train", interrupted)
+    monkeypatch.setattr("cge.training.paper_training.train", interrupted)
     assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--out", str(files / "new"))) == 130
     assert (
         capsys.readouterr().err

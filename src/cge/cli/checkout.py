@@ -41,8 +41,8 @@ Benchmark = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="walks, load, skipgram, fit or scale.",
-        autocompletion=among("walks", "load", "skipgram", "fit", "scale"),
+        help="walks, load, skipgram, fit, scale or startup.",
+        autocompletion=among("walks", "load", "skipgram", "fit", "scale", "startup"),
     ),
 ]
 

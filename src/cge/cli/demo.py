@@ -48,6 +48,7 @@ def demo(
 
     from cge.data import load_dataset
     from cge.estimators.cge import CGE
+    from cge.estimators.fit_plan import plan_fit
     from cge.report import compare_methods, scored_nodes, write_page
 
     start, data = time.perf_counter(), load_dataset("cora")
@@ -59,7 +60,8 @@ def demo(
     model = CGE(training={"max_epochs": max_epochs}, random_state=seed, n_jobs=n_jobs)
     visible = sys.stderr.isatty() and not (quiet or as_json)
     with output_folder(out) as folder:
-        with FitProgress(Checkpoint(folder), refit=False, visible=visible) as progress:
+        candidates = len(plan_fit(model, graph, y, validation).candidates)
+        with FitProgress(Checkpoint(folder), False, visible, candidates) as progress:
             model.fit(graph, y, validation, callback=progress)
         model.save(folder)
         test_labels = np.full(len(fields), -1)

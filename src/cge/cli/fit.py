@@ -12,7 +12,7 @@ import typer
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
-from cge.cli.fit_output import FitProgress, fit_summary, print_summary
+from cge.cli.fit_output import FitProgress, fit_summary, print_summary, reading
 from cge.cli.fit_plan import plan_json, print_plan, refuse_too_large
 from cge.cli.graph_options import Files, takes_options
 from cge.cli.main import Stopped, command_line
@@ -106,8 +106,9 @@ def fit(
             print_plan(*plan)
         return
     with output_folder(out) as folder:
-        checkpoint = Checkpoint(folder)
-        task = _read(files, labels, validation, model)
+        checkpoint, visible = Checkpoint(folder), sys.stderr.isatty() and not (quiet or as_json)
+        with reading(visible):
+            task = _read(files, labels, validation, model)
         if not no_memory_check:
             refuse_too_large(task.plan, available_memory())
         if not resume:
@@ -115,7 +116,7 @@ def fit(
         elif not checkpoint.folder.exists():
             task.notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
         print_notes([] if quiet or as_json else task.notes)
-        start, visible = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
+        start = time.perf_counter()
         try:
             warning_texts = _fit(model, task, checkpoint, visible)
             seconds = time.perf_counter() - start
@@ -189,7 +190,7 @@ def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: boo
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         try:
-            with FitProgress(checkpoint, refit, visible) as progress:
+            with FitProgress(checkpoint, refit, visible, len(task.plan.candidates)) as progress:
                 model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
         except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
             hint = "leave out --resume to start again, or give --out another folder"

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cge.training.history import Epoch, PaperEpoch
 
 _LOSSES = {"path loss": "path_loss", "label loss": "supervised_loss", "consistency loss": "consistency_loss"}
+_STAGES = {"select": "final training", "train": "final training", "refit": "training on all labels"}
 _SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
 
 
@@ -36,17 +38,20 @@ def _epoch_line(epoch: PaperEpoch | Epoch) -> str:
 
 
 class FitProgress(Progress):
-    """Shows the epochs of a fit on the error stream, a bar and a line of numbers under it; the callback of `fit`.
+    """Shows a fit on the error stream, one bar and a line of numbers under it; the callback of `fit`.
 
     The epochs in a `checkpoint` count as done. `refit` says whether a second training on all labels follows.
+    `candidates` is the number of candidates of the model search, the final training included; 0 for the paper's
+    algorithm. Which of them are trained depends on results, so that the bar may jump ahead, but never goes back.
     """
 
-    def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool) -> None:
+    def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool, candidates: int = 0) -> None:
         self._numbers = ""  # Progress draws itself when it is made
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
         terminal = Console(stderr=True)
         super().__init__(*columns, console=terminal, transient=True, refresh_per_second=4, disable=not visible)
-        self._checkpoint, self._refit = checkpoint, refit
+        self._checkpoint, self._refit, self._candidates = checkpoint, refit, candidates
+        self._compared, self._epoch, self._started = 0, 0, time.monotonic()
         self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
         self._seconds: list[float] = []
         start = f"after epoch {self._first}" if self._first else "preparing the graph"
@@ -62,18 +67,39 @@ class FitProgress(Progress):
         """Show an epoch that is done."""
         if self.disable:
             return
+        self._numbers = _epoch_line(epoch)
+        if self._candidates:
+            self._show_search(epoch)
+            return
         self._seconds = [*(self._seconds if epoch.epoch > 1 else []), epoch.seconds]
-        done, total, last = epoch.epoch, epoch.max_epochs, epoch.max_epochs
-        if hasattr(epoch, "path_loss"):  # the paper's algorithm: one training, and perhaps a second on all labels
-            total = epoch.max_epochs * (2 if self._refit else 1)
-            if epoch.stage == "refit":  # it ends after the epoch that the first training selected
-                last = self._checkpoint.best_epoch() or epoch.max_epochs
-                done, total = self._first + epoch.epoch, self._first + last
-            else:
-                self._first = epoch.epoch
+        last, done, total = epoch.max_epochs, epoch.epoch, epoch.max_epochs * (2 if self._refit else 1)
+        if epoch.stage == "refit":  # it ends after the epoch that the first training selected
+            last = self._checkpoint.best_epoch() or epoch.max_epochs
+            done, total = self._first + epoch.epoch, self._first + last
+        else:
+            self._first = epoch.epoch
         ends = time.monotonic() + (total - done) * sum(self._seconds) / len(self._seconds)
-        self._numbers, text = _epoch_line(epoch), f"{epoch.stage} · epoch {epoch.epoch}/{last}"
+        text = f"{epoch.stage} · epoch {epoch.epoch}/{last}"
         self.update(self._task, completed=done, total=total, description=text, refresh=True, ends=ends)
+
+    def _show_search(self, epoch: PaperEpoch | Epoch) -> None:
+        """Show an epoch of a candidate, or of a training that follows the search."""
+        searching, others = epoch.stage == "compare", self._candidates - 1
+        self._compared += searching and (not self._compared or epoch.epoch <= self._epoch)
+        self._epoch = epoch.epoch if searching else self._epoch
+        finished = max(min(self._compared, others) - 1, 0) if searching else others + (epoch.stage == "refit")
+        total = self._candidates + self._refit
+        done = max(finished + epoch.epoch / epoch.max_epochs, self.tasks[0].completed)
+        text = f"candidate {self._compared} of at most {others}" if searching else _STAGES.get(epoch.stage, epoch.stage)
+        text += f" · epoch {epoch.epoch}/{epoch.max_epochs}"
+        now = time.monotonic()
+        ends = now + (now - self._started) * (total - done) / done
+        self.update(self._task, completed=done, total=total, description=text, refresh=True, ends=ends)
+
+
+def reading(visible: bool) -> AbstractContextManager[object]:
+    """Return a context that shows that files are read, from the first second on."""
+    return Console(stderr=True).status("reading files") if visible else nullcontext()
 
 
 class _TimeLeft(ProgressColumn):

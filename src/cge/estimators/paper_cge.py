@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, flat_params
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
-from cge.models.path_networks import PathWeighting
 from cge.models.weightings import network_descriptions
 from cge.targets import Task
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.paper_parameters import TrainingSettings
-from cge.training.paper_training import train
+
+if TYPE_CHECKING:
+    from cge.estimators.paper_model import PaperModel
+    from cge.models.path_networks import PathWeighting
 
 _COLLAPSED, _CONSTANT = 0.02, 0.02  # mean of A below the one, relative standard deviation of A below the other
 
@@ -126,6 +125,12 @@ class PaperCGE(PathEstimator):
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
         """Train, with labels held out for validation and a second training where no validation labels are given."""
+        import torch
+
+        from cge.estimators.paper_model import PaperModel, normalized_features
+        from cge.training.paper_parameters import TrainingSettings
+        from cge.training.paper_training import train
+
         train_idx, validation_idx, refit = labels.split(self)
         params, features = flat_params(self), normalized_features(graph.features, self.n_jobs)
         names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
@@ -178,6 +183,8 @@ class PaperCGE(PathEstimator):
         return model
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> PaperModel:
+        from cge.estimators.paper_model import restore_paper
+
         return restore_paper(self, graph, classes, metadata, arrays)
 
 
