@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from cge.models.autograd import feature_product, keyed_dropout, mean_squares, take_rows
-from cge.models.sparse_products import SparseFeatures, unit_rows
+from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.randomness import STEP, mix
 
 
@@ -78,3 +78,11 @@ def test_dropout_is_determined_by_its_key() -> None:
     assert abs(float(torch.corrcoef(torch.stack([flat, other]))[0, 1])) < 0.005
     bits = [int(mix(np.uint64((7 + place * int(STEP)) % 2**64))) for place in range(4)]
     assert kept.flatten()[:8].tolist() == [half >= 0.3 * 2**32 for word in bits for half in (word >> 32, word % 2**32)]
+
+
+def test_dense_products_are_summed_in_blocks() -> None:
+    """Longer sums of a library of linear algebra depend on the number of its threads."""
+    random = np.random.default_rng(0)
+    for columns, width in ((1, 3), (128, 3), (129, 3), (300, 1), (700, 5)):
+        lhs, rhs = random.normal(size=(20, columns)), random.normal(size=(columns, width))
+        np.testing.assert_allclose(dense_product(lhs, rhs), lhs @ rhs, rtol=1e-12, atol=1e-13)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cge.arrays import Array
-from cge.models.sparse_products import SparseFeatures, input_product
+from cge.models.sparse_products import SparseFeatures, dense_product, input_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,9 @@ class FixedClassifier:
 
     def scores(self, vectors: Array) -> Array:
         """Return the class scores of vectors `(k, d)`, `(k, c)`."""
-        scores = vectors if self.output_weight is None else np.maximum(vectors, 0) @ self.output_weight.T
+        scores = vectors
+        if self.output_weight is not None:
+            scores = dense_product(np.maximum(vectors, 0), self.output_weight.T)
         return np.asarray(scores if self.output_bias is None else scores + self.output_bias)
 
     def gradients(self, vectors: Array, classes: int | Array) -> Array:

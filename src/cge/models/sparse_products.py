@@ -19,6 +19,7 @@ from cge.parallel import float_kernel, prefetch, resolve_jobs, run_blocks, split
 
 _WORK = 2_000_000  # multiplications that are worth a thread
 _SMALL_WORK = 50_000_000  # multiplications that are not worth loading Numba
+_SUMMED = 128  # products of a sum that a library of linear algebra computes at once
 _BLOCK = 4096  # rows that a thread computes at once
 _PREFETCH = 6  # entries ahead of which a row is loaded into the cache
 _MIN_LENGTH, _MAX_LENGTH = 1e-15, 1e15  # between these, squares are well within float32
@@ -90,7 +91,21 @@ def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
     """Return the inputs of every node, sparse or dense, times a matrix, `(n, d)`, for predictions."""
     if isinstance(inputs, SparseFeatures):
         return array_product(inputs.rows, matrix, inputs.n_jobs)
-    return np.asarray(inputs @ matrix)
+    return dense_product(inputs, matrix)
+
+
+def dense_product(lhs: Array, rhs: Array) -> Array:
+    """Return `lhs @ rhs`, summed over blocks of columns: the rounding of longer sums depends on the number of threads.
+
+    >>> dense_product(np.ones((2, 300)), np.ones((300, 1))).tolist()
+    [[300.0], [300.0]]
+    """
+    if rhs.shape[1] == 1:
+        return np.einsum("ij,jk->ik", lhs, rhs)
+    total = lhs[:, :_SUMMED] @ rhs[:_SUMMED]
+    for first in range(_SUMMED, len(rhs), _SUMMED):
+        total += lhs[:, first : first + _SUMMED] @ rhs[first : first + _SUMMED]
+    return np.asarray(total)
 
 
 def array_product(matrix: sp.csr_array, dense: Array, n_jobs: int | None) -> Array:

@@ -28,7 +28,7 @@ from cge.models.propagation import (
     label_propagation,
     symmetric_weights,
 )
-from cge.models.sparse_products import SparseFeatures, unit_rows
+from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.sampling import Walker
 from cge.targets import Target
 
@@ -139,7 +139,7 @@ class EncoderData:
             features: Any = self.graph.features
             if self.uses_features and not sp.issparse(features):
                 rows = self.dense_rows
-                self._inputs[norm] = rows if self.components is None else rows @ self.components
+                self._inputs[norm] = rows if self.components is None else dense_product(rows, self.components)
             elif self.uses_features or self.walk_vectors is None:
                 rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
                 if self.uses_features and len(self.learned_nodes):
