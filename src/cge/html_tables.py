@@ -14,14 +14,14 @@ _OTHER = "#8a94a3"
 _CELL = "text-align:left;padding:2px 12px 2px 0"
 
 
-def html_table(rows: Iterable[Sequence[object]], header: Sequence[object] = (), title: str = "") -> str:
+def html_table(rows: Iterable[Sequence[object]], header: Iterable[object] = (), title: str = "") -> str:
     """Return rows as a table; all text is escaped.
 
     >>> "&lt;b&gt;" in html_table([("<b>", 1)])
     True
     """
     caption = f"<p><strong>{escape(title)}</strong></p>" if title else ""
-    lines = [_row(header, "th")] if header else []
+    lines = [_row([*header], "th")] if header else []
     return f"{caption}<table>{''.join([*lines, *(_row(row, 'td') for row in rows)])}</table>"
 
 

@@ -222,9 +222,8 @@ class Explanation(Sequence[PathContribution]):
 
     def _repr_html_(self) -> str:
         """Return the tables of endpoints and paths for a notebook."""
-        tables = map(self.table, ("endpoint", "path"))
-        parts = [html_table(zip(*table.values(), strict=True), list(table)) for table in tables]
-        return "".join([html_table([], title=repr(self)), *parts, f"<p>{escape(' '.join(self._sentences()))}</p>"])
+        tables = [html_table(zip(*each.values(), strict=True), each) for each in map(self.table, ("endpoint", "path"))]
+        return "".join([html_table([], title=repr(self)), *tables, f"<p>{escape(' '.join(self._sentences()))}</p>"])
 
     def _sentences(self) -> Iterable[str]:
         return filter(None, [self.describe_information(), self.describe_coverage(), self.table_footer()])
