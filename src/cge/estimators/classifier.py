@@ -25,7 +25,7 @@ from cge.targets import Target, encode_target, restore_target
 _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
 _MIN_HELD_OUT = 50  # labels: where fewer are held out, they are cross-fitted instead
 _CROSS_FIT_FOLDS = 3
-_MIN_CROSS_FIT = 5  # held-out labels in all folds
+_MIN_CROSS_FIT = 20  # held-out labels in all folds; fewer cannot choose a number of epochs
 
 
 def check_fitted(estimator: Any) -> None:

@@ -145,8 +145,8 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out (`CGE`:
-            where that is fewer than 50 labels, each label in one of three folds), and the
-            model is then trained again on all of `y` for the best number of epochs, unless `refit=False`.
+            of 20 to 250 labels, each in one of three folds), and the model is then trained again on all of `y` for the
+            best number of epochs, unless `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.
