@@ -161,8 +161,8 @@ def write_report(folder: Path) -> dict[str, Any]:
 
 def _metapath_lines(results: Mapping[Cell, dict[str, Any]]) -> list[str]:
     """Return a table of the metapaths of the default model with seed 0."""
-    rows = {cell.graph: row["metapaths"] for cell, row in sorted(results.items()) if cell.method == "default"}
-    rows = {graph: metapaths for graph, metapaths in rows.items() if metapaths}
+    defaults = [(cell.graph, row) for cell, row in sorted(results.items()) if cell.method == "default"]
+    rows = {graph: row["metapaths"] for graph, row in defaults if row["metapaths"]}  # of seed 0
     if not rows:
         return []
     lines = ["", "Metapaths with the largest contributions in the default model with seed 0, as shares of all:", ""]

@@ -13,6 +13,7 @@ from cge.arrays import Array
 from cge.checks import Features, checked_features, encode_types
 from cge.csr import Rows, build_rows
 from cge.errors import InputError, Message, Param, format_list, format_value
+from cge.ids import factorize
 
 REVERSE = "rev_"  # before the name of an edge type, as in PyG: the type of the reverse edges
 _NO_TYPE = "edge"  # the type of edges without one, where reverse edges are added
@@ -43,13 +44,13 @@ def relations_of(
     of_edge += 0 if edge_types[0] is None else edge_types[0]
     source = np.repeat(of_node, np.diff(indptr))
     keys = (source * len(edge_names) + of_edge) * len(node_names) + of_node[indices]
-    distinct, codes = np.unique(keys, return_inverse=True)
+    codes, distinct = factorize(keys)  # without sorting: there are few relations
     names = tuple(
         (node_names[key // len(node_names) // len(edge_names)], name, node_names[key % len(node_names)])
         for key in distinct.tolist()
         for name in [edge_names[key // len(node_names) % len(edge_names)]]
     )
-    return Relations(names, codes.reshape(-1))
+    return Relations(names, codes)
 
 
 def encode_node_types(types: Any, graph: Any) -> tuple[Array, tuple[str, ...]]:

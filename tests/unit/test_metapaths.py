@@ -88,6 +88,14 @@ def test_metapaths_of_a_model(model: cge.CGE, tmp_path: Path, capsys: pytest.Cap
     assert sum(row.uniform_weight for row in rows) == pytest.approx(1)
     assert sum(abs(row.contribution) for row in rows) == pytest.approx(1)
     weights = {row.metapath: row for row in rows}
+    explainer: Any = model.explainer()
+    nodes, classes = model.fitted_.validation.nodes, model.fitted_.validation.matrix.argmax(1)
+    function, codes = explainer.score_function, {name: key for key, name in enumerate(explainer.relations.names)}
+    key = (codes["paper", "in", "venue"],)
+    vectors = function.vectors_at(nodes, explainer.paths.by_hop(nodes, function.inputs).sum(0))
+    without = vectors - np.array([enumerated(model, node)[key] for node in nodes.tolist()])
+    accuracies = [(function.scores(nodes, each).argmax(1) == classes).mean() for each in (vectors, without)]
+    assert weights["paper–venue"].accuracy_loss == pytest.approx(accuracies[0] - accuracies[1])
     assert weights["paper–author"].weight < weights["paper–author"].uniform_weight  # two authors, one venue
     model.save(tmp_path / "model")
     assert run(["explain", str(tmp_path / "model"), "--by", "metapath", "--json"]) == 0

@@ -12,10 +12,13 @@ import torch
 
 import cge
 from cge.errors import InputError
+from cge.estimators.encoder_fit import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
+from cge.training.candidates import SearchProblem, list_candidates
 from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_settings import ProblemSize
 
 
 def random_graph(directed: bool = False, **options: Any) -> cge.Graph:
@@ -172,3 +175,21 @@ def test_types_without_features_have_learned_inputs(tmp_path: Path) -> None:
         model = cge.CGE("degree", inputs=kind, **settings).fit(graph, labels)
         model.save(tmp_path / kind)
         assert np.array_equal(cge.load(tmp_path / kind).predict_proba(), model.predict_proba())
+
+
+def test_homogeneous_graphs_have_the_same_candidates_and_inputs_as_before() -> None:
+    size, settings = ProblemSize(10, 10, 0, 10, 2), encoder_settings(cge.CGE(), 2)
+    untyped, with_types = (
+        {
+            candidate.weighting
+            for candidate in list_candidates(SearchProblem(size, 20, 20, 5, True, "features", typed), settings)
+        }
+        for typed in (False, True)
+    )
+    new = {"relation-uniform", "relation-degree", "relations", "metapaths"}
+    assert not untyped & new
+    assert with_types == untyped | new
+    data = EncoderData(cge.Graph.from_edges([(0, 1), (1, 2)], np.eye(3)))
+    assert data.edge_inputs.relations is None
+    assert data.edge_scale.names == ("cosine", "common neighbors", "jaccard", "degrees", "degree difference")
+    assert not len(data.learned_nodes)

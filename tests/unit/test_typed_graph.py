@@ -256,7 +256,7 @@ def test_parquet_edge_features_may_be_missing(tmp_path: Path) -> None:
 BAD = {
     "text": ({"edges": "source,target,age\na,b,old\n"}, {"edge_features": ["age"]}),
     "infinite": ({"edges": "source,target,age\na,b,inf\n"}, {"edge_features": ["age"]}),
-    "no column": ({"edges": "source,target\na,b\n"}, {"edge_features": ["age"]}),
+    "no column": ({"edges": "source,target\na,b\n"}, {"edge_features": ["born"]}),
     "no type": ({"edges": "a,b\n", "types": "node,type\na,x\n"}, {"node_types": "types.csv"}),
     "two types": ({"edges": "a,b\n", "types": "node,type\na,x\nb,y\na,y\n"}, {"node_types": "types.csv"}),
     "no such column": (
@@ -274,7 +274,7 @@ MESSAGES = {
     "nothing where it is missing; read text by edge_type",
     "infinite": "edges.csv, line 2: expected a finite number in the edge feature 'age', found 'inf'; write a number, "
     "or nothing where it is missing; read text by edge_type",
-    "no column": "edges.csv, line 1: there is no column 'age' for edge_features; the columns are 'source', 'target'",
+    "no column": "edges.csv, line 1: there is no column 'born' for edge_features; the columns are 'source', 'target'",
     "no type": "types.csv: 1 node of the graph has no type, the first: 'b'; give each node one row",
     "two types": "types.csv, line 4: node 'a' has the type 'y', but 'x' in line 2; keep one",
     "no such column": "nodes.csv: there is no column 'kind' of node types, and no such file; the columns are 'id', "

@@ -100,14 +100,17 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
             dim = int(data.step_vectors(sampled[1]).shape[1])
             module = _restored_network(settings.weighting, dim, saved.arrays)
 
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
+
     def averaged_weighting(prefix: str, name: str, metapaths: Mapping[str, Any] | None = None) -> NamedWeighting:
+        if name == weighting.name:  # with another classifier; it may be a network
+            return weighting
         if metapaths is None:
             return NamedWeighting(name, edge_weighting(prefix, name))
         closed = str(metapaths["start"])
         start = NamedWeighting(closed, closed_form(closed, data.edge_scale.names, count - 1))
         return NamedWeighting(name, _restored_metapaths(metapaths, prefix, saved.arrays), start=start)
 
-    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     averaged = [
         (averaged_weighting(f"averaged.{place}", str(name), *metapaths), str(classifier))

@@ -95,7 +95,7 @@ def _accuracy_losses(
     labels: Array,
 ) -> list[float | None]:
     """Return the accuracy that a classifier loses on some nodes without the paths of each metapath."""
-    if not len(nodes) or explainer.labels.target.kind != "classification":
+    if not len(nodes) or explainer.labels.target.kind != "single-label":
         return [None] * len(metapaths)
     function = explainer.score_function
     vectors = function.vectors_at(nodes, source.by_hop(nodes, function.inputs).sum(0))

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.ids import factorize
 from cge.models.backends import Values, concatenate
 from cge.models.propagation import TransitionMatrix
 
@@ -54,8 +55,8 @@ class RelationGroups:
         return self._groups(self._indices)
 
     def _groups(self, nodes: Array) -> tuple[Array, int]:
-        keys, group = np.unique(nodes * (len(self) + 1) + self.codes, return_inverse=True)
-        return group.reshape(-1), len(keys)
+        group, keys = factorize(nodes * (len(self) + 1) + self.codes)
+        return group, len(keys)
 
     def matrix(self, values: Array, code: int) -> sp.csr_array:
         """Return the matrix of the transitions of one relation with entries of `values (m,)`, `(n, n)`."""

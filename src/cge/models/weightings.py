@@ -200,10 +200,10 @@ def _register_all() -> None:
         make = partial(_hop_profile, (), b, by_relation=True)
         text = f"as {name!r}, normalized within each relation of a graph with types"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
-    text = "learned weights of relations, and of edges within each"
-    register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
+    text = "learned weights of relations, and of edges within each"
+    register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))

@@ -223,7 +223,7 @@ class ModelSearch:
         state, best_closed_form = self.state, incumbent
         self.level = {incumbent.name: incumbent}
         learning = self.evaluator.work.learning(len(self.task.folds))
-        work_reserved: float | None = None  # for learning, while hop profiles are evaluated
+        work_reserved: float | None = None  # for learning, while other closed forms are evaluated
         state.simple = state.closed_form = state.weighting = incumbent.name
         incumbent_score = self._evaluate(incumbent, state.classifiers[0])
         self._record("weighting", (incumbent.name, state.classifiers[0], state.label_propagation), incumbent_score)
@@ -233,7 +233,7 @@ class ModelSearch:
             evaluation, extra_work = self.evaluator.work.evaluation(classifier), 0.0
             if spec.closed_form is None:
                 extra_work = learning
-            elif is_hop_profile(spec.name):
+            elif is_hop_profile(spec.name) or spec.by_relation:
                 if work_reserved is None:
                     work_reserved = self._work_reserved_for_learning(learning)
                 extra_work = work_reserved
@@ -267,7 +267,7 @@ class ModelSearch:
             del self.level[name]
 
     def _work_reserved_for_learning(self, learning: float) -> float:
-        """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
+        """Return the work of learning and evaluating one weighting, which other closed forms must not use up."""
         needed = learning + self.evaluator.work.evaluation(self.state.classifiers[0])
         return needed if len(self.task.folds) > 1 and needed <= self.evaluator.budget else 0.0
 
