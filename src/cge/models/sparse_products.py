@@ -101,7 +101,7 @@ def dense_product(lhs: Array, rhs: Array) -> Array:
     [[300.0], [300.0]]
     """
     if rhs.shape[1] == 1:
-        return np.einsum("ij,jk->ik", lhs, rhs)
+        return np.asarray(np.einsum("ij,jk->ik", lhs, rhs))
     total = lhs[:, :_SUMMED] @ rhs[:_SUMMED]
     for first in range(_SUMMED, len(rhs), _SUMMED):
         total += lhs[:, first : first + _SUMMED] @ rhs[first : first + _SUMMED]
