@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.metrics import f1_score
 
 import cge
@@ -602,9 +601,8 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
     )
     model.fit(with_sparse_features(two_groups()), partial_labels())
     fitted: Any = model.fitted_
-    with torch.no_grad():  # the first always predicts 1, the second 0 with higher confidence
-        fitted.ensemble[0][1].score.bias += torch.tensor([-9.0, 9.0])
-        fitted.ensemble[1][1].score.bias += torch.tensor([99.0, -99.0])
+    fitted.ensemble[0][1].output_bias[:] += [-9.0, 9.0]  # always predicts 1
+    fitted.ensemble[1][1].output_bias[:] += [99.0, -99.0]  # predicts 0 with higher confidence
     write_page(model, tmp_path / "report.html")
     tab, problems = open_page(browser, tmp_path / "report.html")
     assert "Scores are those of classifier 0 (mlp) of 2." in tab.text_content("#explorer-caption")
@@ -662,8 +660,12 @@ def test_the_command_compares_methods(tmp_path: Path, capsys: pytest.CaptureFixt
     ).save(tmp_path / "model")
     out, labels = str(tmp_path / "page.html"), tmp_path / "test.csv"
     labels.write_text("node,label\n" + "".join(f"{node},{TRUE_LABELS[node]}\n" for node in range(40)))
-    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    methods = []
+    for flags in ([], ["--compare"]):  # uniform weights take another fit
+        assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json", *flags]) == 0
+        result = json.loads(capsys.readouterr().out)
+        methods.append({row["method"] for row in result["accuracy"]})
+    assert methods[1] - methods[0] == {"cge (uniform weights)"}
     used = (partial_labels() >= 0) | (partial_labels(TRUE_LABELS, 4) >= 0)
     assert result["scored_on"] == {"labels": int((~used).sum()), "kind": "test"}
     assert len(result["accuracy"]) == 5
