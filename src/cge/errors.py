@@ -62,7 +62,8 @@ def did_you_mean(word: object, choices: Iterable[object]) -> str:
     >>> did_you_mean("corra", ["cora", "nell"]), did_you_mean("x", ["cora"])
     ("did you mean 'cora'? ", '')
     """
-    closest = get_close_matches(str(word), [str(choice) for choice in choices], 1, 0.65)
+    closest = get_close_matches(str(word), [str(choice) for choice in choices], 3, 0.65)
+    closest.sort(key=lambda choice: choice[:1] != str(word)[:1])  # of several, one that starts alike
     return f"did you mean {format_value(closest[0])}? " if closest else ""
 
 

@@ -512,7 +512,7 @@ def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[st
 def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused("similar features zoe", capsys) == ("node 'zoe' is not in the graph (ids look like 'l0', 'l1')")
     assert refused("similar transductive zoe", capsys).startswith("node 'zoe' is not in the graph (")
-    assert refused("similar transductive " + "9" * 30, capsys).startswith("there is no node 9999999999")
+    assert refused("similar transductive " + "9" * 30, capsys).startswith("node 999999999")
     assert refused("similar none l1 --metric l2", capsys) == "--metric must be one of 'cosine', 'dot', found 'l2'"
     assert refused("similar none l1 --search x", capsys).startswith("--search must be one of 'auto', 'exact',")
     assert "--top" in refused("similar features l1 --top 0", capsys)

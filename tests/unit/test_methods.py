@@ -130,7 +130,7 @@ def test_settings_override_the_defaults_of_the_method_and_n_jobs() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
-        ("gcm", {}, "there is no method 'gcm'; choose one of features, label-propagation, label-propagation-mass, "),
+        ("gcm", {}, "there is no method 'gcm'; did you mean 'gcn'? choose one of features, "),
         ("sgc", {"dim": 3}, "sgc has no setting 'dim'; it has hops"),
         ("features", {"dim": 3}, "features has no setting 'dim'; it has none"),
         ("cge-t-lstm", {"weighting": "cnn"}, "weighting=cnn would not be cge-t-lstm, which has weighting=lstm; choose"),

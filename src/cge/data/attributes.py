@@ -79,7 +79,7 @@ class AttributeEncoder:
     def fit(cls, columns: Mapping[str, Array]) -> Self:
         """Learn how to encode columns of text, `(n,)` each; the kind of a column is inferred from its values.
 
-        >>> columns = {"year": ["1990", "2000", ""], "venue": ["A", "A", "B"]}
+        >>> columns = {"year": ["1990", "2000", "", "2001"], "venue": ["A", "A", "B", "B"]}
         >>> AttributeEncoder.fit({name: np.array(values, object) for name, values in columns.items()}).feature_names
         ('year', 'year missing', 'venue=A', 'venue=B')
         """
