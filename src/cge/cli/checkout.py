@@ -19,6 +19,8 @@ from cge.errors import InputError, MissingDataError
 
 ROOT = Path(__file__).parents[3]
 
+_STUDIES = ("table2", "table3", "figures", "paper", "selection", "tasks", "typed", "vectors", "weights")
+
 Study = Annotated[
     str,
     typer.Argument(
