@@ -93,13 +93,16 @@ def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("cge tune co", ["cora"]),
         (
             "cge fit --weighting ",
-            ["auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"],
+            [
+                *("auto", "uniform", "degree", "cosine", "relation-uniform", "relation-degree", "metapaths"),
+                *("relations", "edges", "edges+hops", "average", "cnn", "lstm"),
+            ],
         ),
         ("cge fit --method p", ["paper"]),
         ("cge fit e.csv --classifier s", ["sparse", "sparse-light"]),
         ("cge fit --ids ", ["auto", "int", "str"]),
         ("cge fit --walk", ["--walks-per-node", "--walk-length"]),
-        ("cge reproduce t", ["table2", "table3", "tasks"]),
+        ("cge reproduce t", ["table2", "table3", "tasks", "typed"]),
         ("cge similar model x --metric ", ["cosine", "dot"]),
         ("cge bench w", ["walks"]),
     ],

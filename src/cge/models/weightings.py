@@ -201,7 +201,7 @@ def _register_all() -> None:
         text = f"as {name!r}, normalized within each relation of a graph with types"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
-    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
+    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=replace(learned, mlp_only=True)))
     text = "learned weights of relations, and of edges within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))

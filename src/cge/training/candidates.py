@@ -237,7 +237,8 @@ class _Listing:
             yield from self._starts(self.selected_labels, _NO_HOP_PROFILE)
             for spec in self._specs("learned"):
                 conditions = () if spec.train_hops else (_USES_EDGES,)
-                for candidate in self._weighting(spec, self._classifier(), *conditions):
+                classifier = DEFAULT_CLASSIFIER if spec.metapaths else self._classifier()
+                for candidate in self._weighting(spec, classifier, *conditions):
                     yield replace(candidate, work=candidate.work + learning)
 
     def _weighting(
