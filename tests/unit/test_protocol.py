@@ -243,7 +243,7 @@ def test_nothing_about_test_nodes_reaches_a_strict_training(estimator: Any) -> N
         row = run_once(model, each, SPLIT, strict=True)
         assert 0 <= row["metrics"]["accuracy"] <= 1
         models.append(model)
-    assert models[0].embedding_.shape == (34, 4)
+    assert len(models[0].embedding_) == 34
     assert models[0].embedding_.tobytes() == models[1].embedding_.tobytes()
     assert models[0].predict_proba().tobytes() == models[1].predict_proba().tobytes()
 
