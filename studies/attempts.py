@@ -25,10 +25,11 @@ from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
 from cge.models.propagation import TransitionMatrix
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings, OuterSettings
 from cge.training.learned_weighting import OuterProblem
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 
 __all__ = ["ATTEMPTS", "attempt"]
 

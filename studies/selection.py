@@ -26,9 +26,10 @@ from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
 from studies.cells import Cell

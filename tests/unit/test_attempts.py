@@ -16,10 +16,11 @@ from cge.models.edge_weighting import EdgePropagation
 from cge.models.weightings import closed_form
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.learned_weighting import OuterProblem
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from studies import attempts
 from studies.attempts import ATTEMPTS, HopPropagation, Setup, attempt
 from tests.fixtures import QUICK_OUTER, edge_propagation, planted_task

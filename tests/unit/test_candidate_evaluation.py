@@ -14,7 +14,8 @@ from cge.models.edge_weighting import EdgeWeighting
 from cge.models.weightings import closed_form, make_network
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
+from cge.training.named_weighting import NamedWeighting
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, quick_cge, two_groups, with_sparse_features
 
 SIZE = 2 * GROUP_SIZE

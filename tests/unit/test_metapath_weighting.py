@@ -18,7 +18,7 @@ from cge.models.edge_weighting import make_edge_inputs
 from cge.models.metapath_weighting import MetapathPropagation, MetapathWeighting, list_metapaths
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
-from cge.training.encoder_data import NamedWeighting
+from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import Selection
 from cge.training.stored_state import TrainerState
 from tests.unit.test_relation_weights import random_graph

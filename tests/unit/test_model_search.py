@@ -15,9 +15,10 @@ from cge.estimators.encoder_options import encoder_settings
 from cge.targets import Task
 from cge.training import encoder_settings as work_module
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import ProblemSize, Work
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import Selection
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 

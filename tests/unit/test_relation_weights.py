@@ -17,8 +17,9 @@ from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
 from cge.training.candidates import SearchProblem, list_candidates
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import ProblemSize
+from cge.training.named_weighting import NamedWeighting
 
 
 def random_graph(directed: bool = False, **options: Any) -> cge.Graph:

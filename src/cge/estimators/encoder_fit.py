@@ -31,9 +31,10 @@ from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, is_better, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.history import History
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
 from cge.training.stored_state import TrainerState

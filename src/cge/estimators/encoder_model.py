@@ -33,8 +33,9 @@ from cge.models.sparse_products import SparseFeatures
 from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
 from cge.training.classifier_registry import CLASSIFIERS
-from cge.training.encoder_data import LABEL_HOP_WEIGHTS, EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
+from cge.training.named_weighting import LABEL_HOP_WEIGHTS, NamedWeighting
 from cge.training.selection import Selection, TrainedClassifier
 from cge.training.stored_state import TrainerState, finite_array
 

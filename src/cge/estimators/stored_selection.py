@@ -12,8 +12,9 @@ from cge.models.edge_weighting import EdgeWeighting
 from cge.models.metapath_weighting import MetapathWeighting
 from cge.models.weightings import closed_form, is_by_relation, make_network
 from cge.store import metadata_field, metadata_record
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
+from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
 from cge.training.stored_state import TrainerState, finite_array
 

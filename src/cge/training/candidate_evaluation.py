@@ -22,9 +22,10 @@ from cge.models.sparse_products import SparseFeatures
 from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
 from cge.training.logistic_training import LogisticTrainer
+from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import mean_and_error
 

@@ -19,8 +19,9 @@ from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, TrainFunction
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
+from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.stored_state import TrainerState
 

@@ -42,8 +42,8 @@ from cge.training.candidates import (
     reference_name,
 )
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
-from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
+from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
 from cge.training.torch_state import seeded
 

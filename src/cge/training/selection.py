@@ -11,7 +11,7 @@ from cge.arrays import Array
 from cge.errors import Message
 from cge.models.fixed_classifier import FixedClassifier
 from cge.models.weightings import is_learned
-from cge.training.encoder_data import NamedWeighting
+from cge.training.named_weighting import NamedWeighting
 
 
 @dataclass(frozen=True)
