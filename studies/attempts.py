@@ -215,6 +215,8 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
     size = replace(evaluator.work.size, columns=0)  # some propagations mix columns: keep W after them
     evaluator.work = replace(evaluator.work, size=size)
     search = ModelSearch(evaluator)
+    # Logistic regression has scores of labeled nodes only.
+    search.candidates = [each for each in search.candidates if not each.classifier.startswith("logistic")]
     start = search.start_of_learning()
     setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)

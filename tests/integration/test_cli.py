@@ -276,7 +276,7 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["check"], "give a file EDGES, or --edges TYPE=FILE for each edge type, and not both"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists the options"),
-        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, walks"),
+        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, startup, walks"),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file; check its path"),
     ],
 )

@@ -187,7 +187,7 @@ def test_evaluate_reads_the_same_files(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_dry_run_prints_the_plan_and_writes_nothing(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cge.estimators.cge.fit_encoder", fail_if_called)
+    monkeypatch.setattr("cge.estimators.encoder_fit.fit_encoder", fail_if_called)
     monkeypatch.setattr("cge.estimators.paper_cge.PaperCGE._train", fail_if_called)
     before, validation = sorted(files.iterdir()), str(files / "validation.csv")
     assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge")) == 0

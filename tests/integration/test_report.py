@@ -258,7 +258,7 @@ def test_faithfulness_curves_are_drawn(browser: Any, page: Path) -> None:
     for (_, start, end, _), (_, first, last, _) in zip(deletion, insertion, strict=True):
         assert (start, end) == pytest.approx((last, first), abs=1e-3)  # all paths, and none
     texts = tab.eval_on_selector_all("#insertion .legendtext, #insertion .xtitle", TEXTS)
-    assert sorted(texts) == sorted([*ORDERS, "paths inserted"])
+    assert sorted(texts) == sorted([*ORDERS, "fraction of these paths inserted"])
     assert problems == []
     tab.context.close()
 
@@ -301,7 +301,7 @@ def test_charts_have_descriptions(browser: Any, page: Path) -> None:
     assert "<i>one</i>: 20 nodes" in descriptions["scatter"]
     assert "</script>two: 20 nodes" in descriptions["scatter"]
     assert descriptions["hop-weights"].startswith("Hop weights. 0 ")
-    assert descriptions["confusion"].startswith("Confusion matrix. the largest value: label ")
+    assert descriptions["confusion"].startswith("Confusion matrix. the largest value: true class ")
     assert "use the path explorer below" in (tab.text_content("#colors-caption") or "")
     assert problems == []
     tab.context.close()

@@ -170,7 +170,7 @@ MODELS: list[tuple[Callable[[Path], object], str]] = [
         lambda folder: (folder / "model.json").write_text("{"),
         "model.json: this is not readable JSON; restore the folder",
     ),
-    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 4); upgrade cge"),
+    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 5); upgrade cge"),
     (cut, "bytes, expected "),
     (lambda folder: next(folder.glob("*.safetensors")).unlink(), "is missing; restore the folder from a copy, or save"),
 ]
@@ -183,6 +183,7 @@ def test_a_model_that_is_not_whole(
 ) -> None:
     damage(here / "m")
     before = sorted(path.name for path in here.iterdir())
+    sentence = "m: the file is empty" if damage is a_file and words[0] == "embed" else sentence  # it reads edges too
     assert sentence in refused(words, capsys)
     assert sorted(path.name for path in here.iterdir()) == before
 

@@ -109,7 +109,7 @@ def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixtu
     output = output_of("embed features --out v.parquet --projector p", capsys)
     assert output.splitlines() == [
         "nodes       40",
-        "dimensions  32",
+        f"dimensions  {cge.load('features').embedding_.shape[1]}",
         "written to  v.parquet",
         "            p/vectors.tsv",
         "            p/metadata.tsv",
@@ -131,7 +131,7 @@ def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixtu
     assert result == {
         "folder": "features",
         "nodes": 40,
-        "dim": 32,
+        "dim": model.embedding_.shape[1],
         "files": [{"path": "v.bin", "bytes": Path("v.bin").stat().st_size}],
         "notes": [],
     }

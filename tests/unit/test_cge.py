@@ -42,7 +42,7 @@ from tests.fixtures import (
 
 NODES = 2 * GROUP_SIZE
 WEIGHTINGS = (
-    "'auto', 'uniform', 'degree', 'cosine', 'relation-uniform', 'relation-degree', 'relations', 'metapaths', 'edges', "
+    "'auto', 'uniform', 'degree', 'cosine', 'relation-uniform', 'relation-degree', 'metapaths', 'relations', 'edges', "
     "'edges+hops', 'average', 'cnn', 'lstm'"
 )
 ESTIMATORS = pytest.mark.parametrize("kind", [cge.CGE, cge.PaperCGE])

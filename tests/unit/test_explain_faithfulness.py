@@ -14,7 +14,15 @@ from sklearn.base import clone
 
 import cge
 from cge.explain.faithfulness import FRACTIONS, Faithfulness, delete_paths, faithfulness_curves, insert_paths
-from tests.fixtures import TRUE_LABELS, paper_cge, partial_labels, quick_cge, two_groups, with_sparse_features
+from tests.fixtures import (
+    TRUE_LABELS,
+    paper_cge,
+    partial_labels,
+    quick_cge,
+    two_groups,
+    used_vectors,
+    with_sparse_features,
+)
 
 Array = npt.NDArray[Any]
 
@@ -73,7 +81,7 @@ def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
     node = 1  # its neighbors differ in degree
     curves = model.faithfulness([node], fractions=[0.0, 0.5, 1.0], repeats=3)
     column = int(model.predict_proba([node])[0].argmax())
-    vector = model.embedding_[node] / model.fitted_.vector_scales[0]  # type: ignore[attr-defined]
+    vector = used_vectors(model)[node] / model.fitted_.vector_scales[0]  # type: ignore[attr-defined]
     assert curves.deletion[0, 0] == pytest.approx(probability(model, vector, column), abs=1e-5)
     constant = model.explainer(0).score_function.offset
     assert curves.deletion[0, -1] == pytest.approx(probability(model, constant, column), abs=1e-5)

@@ -96,7 +96,7 @@ def test_a_paper_fit_does_what_its_plan_says() -> None:
 
 
 def test_candidates_follow_from_graph_and_labels() -> None:
-    plan = plan_fit(cge.CGE(), with_features(), LABELS)
+    plan = plan_fit(cge.CGE(), with_features(), LABELS, VALIDATION)
     assert plan.inputs == "features"
     weightings = candidates_of(plan, "weighting", "weighting")
     assert weightings[:2] == ["uniform", "cosine"]

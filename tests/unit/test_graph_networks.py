@@ -418,7 +418,7 @@ class FakeCGE:
         self.labels_seen_ = {"train": 3, "outer": 2, "validation": 0}
         return self
 
-    def predict_proba(self) -> Any:
+    def predict_proba(self, nodes: Any) -> Any:
         return np.abs(random_matrix(40, len(self.classes_))).astype(np.float32)
 
 

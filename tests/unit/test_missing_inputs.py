@@ -98,7 +98,7 @@ def test_predictions_of_new_nodes_use_the_temperature_of_their_evidence(tmp_path
 
 def test_held_out_labels_are_used_before_the_second_training() -> None:
     graph, options = make_graph("sparse"), {"classifier": "mlp", "label_propagation": False}
-    refitted = quick_cge("degree", validation_fraction=0.5, **options).fit(graph, partial_labels(TRUE_LABELS, 2))
+    refitted = quick_cge("degree", validation_fraction=0.5, **options).fit(graph, partial_labels(TRUE_LABELS, 3))
     assert refitted.labels_seen_["validation"] >= 5
     assert set(refitted.fitted_.calibration.by_evidence) == {"edges", "features"}  # type: ignore[attr-defined]
     without_validation = quick_cge("degree", validation_fraction=0.0, **options).fit(graph, TRAIN)

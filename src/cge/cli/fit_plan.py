@@ -89,7 +89,7 @@ def refuse_too_large(plan: FitPlan, available: int | None) -> None:
         return
     if not plan.candidates:
         hint = "use fewer --walks-per-node, a smaller --window or --dim, or --weighting uniform"
-    elif len(plan.candidates) > 1:
+    elif any(candidate.stage in ("weighting", "classifier") for candidate in plan.candidates):
         hint = "compare fewer candidates (--weighting degree --classifier mlp), or use a smaller --dim"
     elif plan.inputs == "learned":
         hint = "use a smaller --dim, or add --features"

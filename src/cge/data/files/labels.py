@@ -87,7 +87,7 @@ def read_label_table(
         raise FileFormatError(path, problem, table.dialect.first_line if table.dialect else None, hint=hint)
     key, value = _columns(table, node, label, label_names)
     skip = _SKIP if what == "label" else ""
-    field = Field(value, NAME, what, hint=skip, quote_hint=_QUOTE, optional=optional)
+    field = Field(value, NAME, what, hint=skip, quote_hint=_QUOTE if what == "label" else "", optional=optional)
     names = Names()
     fields, keys = read_rows(table, [node_field(key, text_ids), field], text_ids, names)
     used, classes = np.unique(fields.columns[value], return_inverse=True)
