@@ -537,7 +537,7 @@ def test_closed_walks_are_computed_once_and_stored(
         raise AssertionError("they are stored")
 
     again = cge.load(tmp_path / "model")
-    monkeypatch.setattr("cge.training.encoder_data.closed_walk_weights", never)
+    monkeypatch.setattr("cge.training.named_weighting.closed_walk_weights", never)
     monkeypatch.setattr("cge.models.propagation.closed_walk_weights", never)
     assert np.array_equal(again.predict_proba(), expected)
     metadata, arrays = again.fitted_.metadata(), again.fitted_.arrays()
