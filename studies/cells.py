@@ -9,14 +9,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cge
-from cge.errors import FileFormatError, MissingDataError
+from cge.errors import FileFormatError, InputError, MissingDataError
 
 __all__ = ["Cell", "code_version", "read_cells", "run_cells"]
 
@@ -31,6 +31,19 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.graph}/{self.method}/{self.seed}"
+
+
+def grid_cells(graphs: Sequence[str], methods: Sequence[str], only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield a cell for each seed, graph and method, or those of `only`: "cora", "cora/cge" or "*/cge"."""
+    wanted, _, method = (only or "*").partition("/")
+    if wanted != "*" and wanted not in graphs:
+        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(graphs)}")
+    if method and method not in methods:
+        raise InputError(f"the study has no method {method!r}; it has {', '.join(methods)}")
+    for seed in range(seeds):
+        for graph in graphs if wanted == "*" else (wanted,):
+            for name in (method,) if method else methods:
+                yield Cell(graph, name, seed)
 
 
 def _end_with(parent: int) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cge.errors import InputError
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import folds_of
 from cge.estimators.classifier_inputs import classifier_inputs
@@ -32,7 +31,7 @@ from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
-from studies.cells import Cell
+from studies.cells import Cell, grid_cells
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
 from studies.weights import task_of
 
@@ -54,16 +53,8 @@ _SPLITS = 10  # random splits of the validation nodes into halves, each used in 
 
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
-    """Yield the cells of the study, or those of `only`: "cora", "cora/default" or "*/candidates"."""
-    wanted, _, method = (only or "*").partition("/")
-    if wanted != "*" and wanted not in GRAPHS:
-        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
-    if method and method not in METHODS:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join(METHODS)}")
-    for seed in range(seeds):
-        for graph in GRAPHS if wanted == "*" else (wanted,):
-            for name in (method,) if method else METHODS:
-                yield Cell(graph, name, seed)
+    """Return the cells of the study, or those of `only`: "cora", "cora/default" or "*/candidates"."""
+    return grid_cells(GRAPHS, METHODS, only, seeds)
 
 
 def current(cell: Cell, row: dict[str, Any]) -> bool:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
-from cge.errors import InputError
 from cge.estimators.baselines import classify_vectors
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels, task_labels
@@ -22,7 +21,7 @@ from cge.evaluation.protocol import split_of
 from cge.metrics import accuracy_or_f1, class_prior_ratio
 from cge.models.sparse_products import unit_rows
 from cge.randomness import generator
-from studies.cells import Cell
+from studies.cells import Cell, grid_cells
 from studies.import_graph import import_graph
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run"]
@@ -39,16 +38,8 @@ _QUERIES = 3000  # test nodes whose nearest neighbor is looked up
 
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
-    """Yield the cells of the study, or those of `only`: "cora", "cora/cge" or "*/deepwalk"."""
-    wanted, _, method = (only or "*").partition("/")
-    if wanted != "*" and wanted not in GRAPHS:
-        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
-    if method and method not in METHODS:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join(METHODS)}")
-    for seed in range(seeds):
-        for graph in GRAPHS if wanted == "*" else (wanted,):
-            for name in (method,) if method else METHODS:
-                yield Cell(graph, name, seed)
+    """Return the cells of the study, or those of `only`: "cora", "cora/cge" or "*/deepwalk"."""
+    return grid_cells(GRAPHS, METHODS, only, seeds)
 
 
 @cache
