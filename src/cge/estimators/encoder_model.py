@@ -156,7 +156,7 @@ class EncoderModel(FittedModel):
 
     def uniform_paths(self) -> AllPaths:
         """Return all paths of the training graph with uniform weights."""
-        weights, count = _uniform_weights(self.data), len(self.selection.weighting.edge_weighting.hop_weights)
+        weights, count = self.data.uniform_weights(), len(self.selection.weighting.edge_weighting.hop_weights)
         return AllPaths(self.data.transitions, weights, [1 / count] * count, weights)
 
     def metadata(self) -> dict[str, Any]:
@@ -226,10 +226,6 @@ def _edge_weights(data: EncoderData, weighting: EdgeWeighting) -> Array:
     return np.asarray(weights, np.float64)
 
 
-def _uniform_weights(data: EncoderData) -> Array:
-    return _edge_weights(data, EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0]))
-
-
 def _paths(data: EncoderData, weighting: NamedWeighting) -> PathSource:
     """Return the paths that a weighting weights."""
     if isinstance(weighting.module, EdgeWeighting):
@@ -239,12 +235,12 @@ def _paths(data: EncoderData, weighting: NamedWeighting) -> PathSource:
         values, weights = weighting.module.edge_weights(inputs), weighting.module.coded(inputs.relations)
         types = EdgeTypes.of(data.graph, data.transitions)
         codes = np.where(inputs.relations.codes < len(inputs.relations), inputs.relations.codes, -1)
-        return MetapathPaths(data.transitions, codes, values, weights, _uniform_weights(data), types)
+        return MetapathPaths(data.transitions, codes, values, weights, data.uniform_weights(), types)
     return _sampled_paths(data, weighting)
 
 
 def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
-    weights = _edge_weights(data, weighting), weighting.normalized_hop_weights().tolist(), _uniform_weights(data)
+    weights = _edge_weights(data, weighting), weighting.normalized_hop_weights().tolist(), data.uniform_weights()
     return AllPaths(data.transitions, *weights, EdgeTypes.of(data.graph, data.transitions))
 
 
@@ -252,7 +248,7 @@ def _label_paths(data: EncoderData, weighting: NamedWeighting) -> AllPaths:
     """Return the paths along which labels are propagated; those that return to a node are left out."""
     closed_walks, (nodes, weights) = np.zeros(len(data.graph)), data.closed_walks.get(weighting.name, ([], 0))
     closed_walks[nodes] = weights
-    uniform, types = _uniform_weights(data), EdgeTypes.of(data.graph, data.transitions)
+    uniform, types = data.uniform_weights(), EdgeTypes.of(data.graph, data.transitions)
     values, _ = weighting.label_weights(data)
     return AllPaths(data.transitions, values, LABEL_HOP_WEIGHTS, uniform, types, closed_walks)
 

@@ -95,6 +95,11 @@ class EncoderData:
         """The inputs of every transition."""
         return self._inputs_and_scale[0]
 
+    def uniform_weights(self) -> Array:
+        """Return the transition probabilities of a random walk, the edge weights of uniform weights, `(m,)` float64."""
+        uniform = EdgeWeighting([0.0] * len(self.edge_scale.names), 0.0, 0.0, [1.0])
+        return np.asarray(uniform.normalized_weights(self.transitions, self.edge_inputs_of(uniform)), np.float64)
+
     def edge_inputs_of(self, weighting: EdgeWeighting) -> EdgeInputs:
         """Return the edge inputs that a weighting uses: the full table is expensive, and not needed where θ = 0."""
         if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.any()):

@@ -108,9 +108,7 @@ class NamedWeighting:
         Edges of several types between two nodes count as one edge with their total weight; a network reads the first.
         """
         if isinstance(self.module, MetapathWeighting):
-            uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
-            walk = uniform.normalized_weights(data.transitions, data.edge_inputs).astype(np.float64)
-            return self.module.path_weights(data.transitions, data.edge_inputs, walk, paths)
+            return self.module.path_weights(data.transitions, data.edge_inputs, data.uniform_weights(), paths)
         transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
         nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
         nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
@@ -120,10 +118,7 @@ class NamedWeighting:
         entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
         weighting, weights = self.edge_weighting, np.zeros(len(paths))
         valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hop_weights)) & (length > 0)
-        uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
-        edge_weights = [
-            each.normalized_weights(transitions, data.edge_inputs_of(each)) for each in (weighting, uniform)
-        ]
+        edge_weights = weighting.normalized_weights(transitions, data.edge_inputs_of(weighting)), data.uniform_weights()
         relative_hops = weighting.normalized_hop_weights().astype(np.float64) * len(weighting.hop_weights)
         values, walk = (np.add.reduceat(each.astype(np.float64), first) for each in edge_weights)
         ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
