@@ -207,18 +207,18 @@ def test_propagating_inputs_once_is_the_same_training(linear: bool) -> None:
 def test_features_are_dropped_from_propagated_inputs() -> None:
     settings = replace(SMALL, n_augmentations=2, drop_node=0.0, dropout=0.0, drop_feature=0.5)
     trainer = make_trainer(settings, sparse=False, propagate_once=True)
-    first, second = trainer._augmented_scores(generator(0), ALL_NODES)
+    first, second = trainer._augmented_scores(generator(0), ALL_NODES).unbind(1)
     assert not torch.allclose(first, second)
     with torch.no_grad():
         trainer.classifier.weight[2:] = 0  # two features remain, each dropped or not: at most four different rows
         trainer.propagated_inputs = torch.ones(40, 6)
-    scores = trainer._augmented_scores(generator(0), ALL_NODES)[0]
+    scores = trainer._augmented_scores(generator(0), ALL_NODES)[:, 0]
     assert 2 <= len(torch.unique(scores.round(decimals=4), dim=0)) <= 4
 
 
 def test_without_dropping_augmentations_are_equal() -> None:
     trainer = make_trainer(replace(SMALL, drop_node=0.0, drop_feature=0.0, dropout=0.0))
-    scores = trainer._augmented_scores(generator(0), ALL_NODES)
+    scores = trainer._augmented_scores(generator(0), ALL_NODES).unbind(1)
     torch.testing.assert_close(scores[0], scores[1])
     torch.testing.assert_close(scores[0], trainer.best_scores())
 
@@ -229,7 +229,7 @@ def test_dropping_keeps_the_mean() -> None:
     with torch.no_grad():
         classifier.score.weight.fill_(1.0)
         classifier.bias.fill_(50.0)  # so that ReLU is the identity
-        mean = torch.stack(trainer._augmented_scores(generator(0), ALL_NODES)).mean(0)
+        mean = trainer._augmented_scores(generator(0), ALL_NODES).mean(1)
         propagated = trainer.propagation(classifier.project(trainer.inputs))
         expected = classifier.scores(propagated + classifier.offset())
     torch.testing.assert_close(mean, expected, rtol=0.02, atol=0.05)
@@ -263,7 +263,7 @@ def test_distillation_is_the_cross_entropy_from_propagated_labels(multilabel: bo
     else:
         p, q = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (logits, reached))
         expected = -(q * np.log(p)).sum() / 2
-    assert float(trainer._distillation([scores, scores], nodes)) == pytest.approx(expected, rel=1e-6)
+    assert float(trainer._distillation(torch.stack([scores, scores], dim=1), nodes)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_distilled_classifier_learns_from_propagated_labels() -> None:

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from cge.models.autograd import feature_product, keyed_dropout, mean_squares, take_rows
+from cge.models.autograd import feature_product, mean_squares, take_rows
+from cge.models.dropped_products import keyed_dropout
 from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.randomness import STEP, mix
 

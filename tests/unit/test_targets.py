@@ -245,3 +245,20 @@ def test_explained_contributions_of_a_number_add_up() -> None:
     explanation = model.explain(int(test[0]), top=5)
     output = (model.predict([int(test[0])])[0] - model.fitted_.target.mean) / model.fitted_.target.std
     assert explanation.scores[0] == pytest.approx(output, rel=1e-4)
+
+
+def test_the_consistency_loss_in_one_pass_is_that_of_any_target() -> None:
+    """Loss and gradient of the kernel against automatic differentiation of the general form, in float64."""
+    scores = 3 * torch.randn(40, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gradients, losses = [], []
+    for compute in (SINGLE.consistency, lambda *given: Target.consistency(SINGLE, *given)):
+        point = scores.clone().requires_grad_()
+        loss = 7 * compute(point, 0.3)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(point.grad)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-14)
+    _, confident = SINGLE.consistency_target(scores.softmax(2).mean(1), 0.3)
+    assert 0 < confident.sum() < 40
+    assert SINGLE.consistency(torch.zeros(5, 2, 3), 0.3).item() == 0  # no node is confident

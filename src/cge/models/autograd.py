@@ -1,7 +1,7 @@
 """Sparse products and propagation as functions of tensors, with gradients.
 
 `feature_product` multiplies node features, `propagate` is the sum over paths for weights that are learned,
-`propagate_fixed` for constant ones. `keyed_dropout` sets a random share of dense numbers to zero.
+`propagate_fixed` for constant ones.
 """
 
 from __future__ import annotations
@@ -16,14 +16,9 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.models.propagation import FixedPropagation, Neighborhood, SparsityPattern, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures, SparseMatrix, entry_dots
-from cge.parallel import kernel, run_blocks, split_blocks
-from cge.randomness import STEP, mix
 
 NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
-
-_PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class _MatMul(torch.autograd.Function):
@@ -118,26 +113,3 @@ def propagate_fixed(fixed: FixedPropagation, x: Tensor, neighborhood: Neighborho
     """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the seed nodes of a neighborhood; differentiable in x."""
     propagated: Tensor = _Propagate.apply(fixed, x, neighborhood)  # type: ignore[no-untyped-call]
     return propagated
-
-
-def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
-    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
-
-    Each 64 random bits decide for two numbers, so the result does not depend on the number of threads.
-    """
-    source = values.contiguous().numpy().reshape(-1)
-    out = np.empty_like(source)
-    limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
-    work = split_blocks(-(-len(source) // 2), _PAIRS)
-    run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
-    return torch.from_numpy(out).reshape(values.shape)
-
-
-@kernel
-def _drop(source: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, out: Array) -> None:
-    for pair in range(first, stop):
-        bits = mix(key + np.uint64(pair) * STEP)
-        place = 2 * pair
-        out[place] = source[place] * factor if bits >> _HALF >= limit else 0
-        if place + 1 < len(source):
-            out[place + 1] = source[place + 1] * factor if bits & _LOWER >= limit else 0

@@ -60,6 +60,13 @@ class SparseFeatures(SparseMatrix):
         rows.data = values
         return SparseFeatures(rows, self.n_jobs)
 
+    @cached_property
+    def transposed_entries(self) -> tuple[Array, Array, Array]:
+        """The entries of each feature in CSR form: bounds `(f + 1,)`, nodes, and positions in `rows`."""
+        positions = sp.csr_array((np.arange(self.rows.nnz), self.rows.indices, self.rows.indptr), self.rows.shape)
+        columns = positions.T.tocsr()
+        return columns.indptr, columns.indices, columns.data
+
 
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
@@ -149,18 +156,24 @@ def sparse_product(
     def block(first: int, stop: int) -> None:
         _multiply_rows(*operands, selected, sums, near, first, stop, out)
 
-    if rows is None:
-        ends, count = matrix.indptr, len(out)
-    else:
-        ends, count = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])]), len(rows)
-    pieces = int(ends[-1]) * dense.shape[1] // _WORK
-    if pieces < 2:
-        block(0, count)
-        return out
-    pieces = min(pieces, 2 * resolve_jobs(n_jobs))
-    borders = np.searchsorted(ends, np.linspace(0, ends[-1], pieces + 1)[1:-1])
-    run_blocks(block, list(pairwise(np.unique(np.r_[0, borders, count]).tolist())), n_jobs)
+    ends = matrix.indptr
+    if rows is not None:
+        ends = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
+    run_blocks(block, row_blocks(ends, dense.shape[1], n_jobs), n_jobs)
     return out
+
+
+def row_blocks(ends: Array, width: int, n_jobs: int | None) -> list[tuple[int, int]]:
+    """Return blocks of rows of about equal work; `ends (n + 1,)` counts the entries before each row.
+
+    >>> row_blocks(np.array([0, 3, 3, 10]), 1, 2)
+    [(0, 3)]
+    """
+    count, pieces = len(ends) - 1, min(int(ends[-1]) * width // _WORK, 2 * resolve_jobs(n_jobs))
+    if pieces < 2:
+        return [(0, count)]
+    borders = np.searchsorted(ends, np.linspace(0, ends[-1], pieces + 1)[1:-1])
+    return list(pairwise(np.unique(np.r_[0, borders, count]).tolist()))
 
 
 @float_kernel

@@ -47,8 +47,19 @@ class SingleLabel(Target):
 
     def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
         """Return the sharpened mean, and the nodes where the mean is confident."""
-        confident = (mean.max(1).values > min(2 / mean.shape[1], _CONFIDENT)).float()
+        confident = (mean.max(1).values > self._threshold).float()
         return softmax(mean.clamp(min=1e-30).log() / sharpening), confident
+
+    @property
+    def _threshold(self) -> float:
+        """The probability above which a mean is confident."""
+        return min(2 / len(self.classes), _CONFIDENT)
+
+    def consistency(self, scores: Tensor, sharpening: float) -> Tensor:
+        """Return the same as any target, computed in one pass."""
+        from cge.models.consistency import consistency_loss
+
+        return consistency_loss(scores, sharpening, self._threshold)
 
     def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
         """Return the cross-entropy from the posterior of label propagation."""

@@ -112,6 +112,16 @@ class Target(ABC):
     def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
         """Return what all augmentations shall predict, given their mean outputs `(k, c)`, and which nodes count."""
 
+    def consistency(self, scores: Tensor, sharpening: float) -> Tensor:
+        """Return the mean squared distance of the outputs from their target, of `scores (k, R, c)` in R augmentations.
+
+        The mean is over augmentations and over the nodes that count.
+        """
+        outputs = self.outputs(scores.flatten(0, 1)).view_as(scores)
+        target, counted = self.consistency_target(outputs.mean(1).detach(), sharpening)
+        distance = ((outputs - target[:, None]) ** 2).sum(2).mean(1)
+        return (distance * counted).sum() / counted.sum().clamp(min=1)
+
     @abstractmethod
     def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
         """Return the loss of each node's scores from its propagated labels, `(k,)`."""

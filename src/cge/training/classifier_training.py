@@ -13,7 +13,6 @@ dropped from the propagated inputs, and an epoch computes only the nodes of its 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +22,9 @@ from torch import Tensor
 
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
-from cge.models.autograd import NodeFeatures, Propagation, keyed_dropout
+from cge.models.autograd import NodeFeatures, Propagation
 from cge.models.classifiers import PathClassifier, TwoLayerNetwork
+from cge.models.dropped_products import Augmentations, dropout_mask, dropped_product, keyed_dropout
 from cge.models.propagation import propagate_rows
 from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
@@ -71,13 +71,16 @@ class ClassifierTrainer(PathTrainer):
         random = generator(settings.seed, "epoch", number)
         strength, train = self._consistency_weight(number), self.task.train
         others = self._draw_consistency_nodes(random) if strength else train[:0]
-        scores, labels = self._augmented_scores(random, torch.cat([train, others])), self.task.labels[train]
-        target = self.task.target
-        label_losses = [target.loss(each[: len(train)], labels, self.class_weights) for each in scores]
-        supervised, consistency = torch.stack(label_losses).mean(), torch.zeros(())
+        scores = self._augmented_scores(random, torch.cat([train, others]))
+        labels = self.task.labels[train].repeat_interleave(settings.n_augmentations, dim=0)
+        supervised = self.task.target.loss(scores[: len(train)].flatten(0, 1), labels, self.class_weights)
+        consistency = torch.zeros(())
         if strength:
-            rest = [each[len(train) :] for each in scores]
-            consistency = self._distillation(rest, others) if settings.distilled else self._consistency(rest)
+            rest = scores[len(train) :]
+            if settings.distilled:
+                consistency = self._distillation(rest, others)
+            else:
+                consistency = self.task.target.consistency(rest, settings.sharpening)
         self.optimizer.zero_grad()
         (supervised + strength * consistency).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -100,24 +103,21 @@ class ClassifierTrainer(PathTrainer):
         drawn = random.choice(len(self.consistency_nodes), count, replace=False, shuffle=False)
         return self.consistency_nodes[torch.from_numpy(np.sort(drawn))]
 
-    def _augmented_scores(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
-        """Return the class scores of some nodes in each augmentation; all are propagated side by side."""
-        settings, count, projected = self.settings, self.task.graph.num_nodes, []
+    def _augmented_scores(self, random: np.random.Generator, nodes: Tensor) -> Tensor:
+        """Return the class scores of some nodes in R augmentations, `(k, R, c)`; all are propagated side by side."""
+        settings, classifier = self.settings, self.classifier
+        shares = settings.drop_feature, settings.drop_node
+        augmentations = Augmentations.draw(random, settings.n_augmentations, *shares)
         inputs = self.inputs if self.propagated_inputs is None else self.propagated_inputs[nodes]
-        for _ in range(settings.n_augmentations):
-            full = self.classifier.project(drop_features(inputs, settings.drop_feature, random, self.n_jobs))
-            mask = dropout_mask((count, 1), settings.drop_node, random)
-            projected.append(full if mask is None else full * mask)
-        parts: Sequence[Tensor] = projected
+        vectors = dropped_product(inputs, classifier.projection(), augmentations, self.n_jobs)  # (n or k, R, dim)
         if self.propagated_inputs is None:
-            propagated = propagate_rows(self.propagation, torch.cat(projected, dim=1), nodes)
-            parts = torch.split(propagated, projected[0].shape[1], dim=1)
-        masks = [dropout_mask((len(nodes), part.shape[1]), settings.dropout, random) for part in parts]
-        offset = self.classifier.offset
-        scores = [self.classifier.scores(part + offset(), mask) for part, mask in zip(parts, masks, strict=True)]
-        if settings.distilled:  # a distilled classifier is trained without propagated labels
+            propagated = propagate_rows(self.propagation, vectors.flatten(1), nodes)
+            vectors = propagated.unflatten(1, vectors.shape[1:])
+        mask = dropout_mask(tuple(vectors.shape), settings.dropout, random)
+        scores = classifier.scores(vectors + classifier.offset(), mask)
+        if settings.distilled or self.label_scores is None:  # a distilled one is trained without propagated labels
             return scores
-        return [self._add_labels(self.classifier, each, nodes) for each in scores]
+        return scores + classifier.label_weight * self.label_scores[nodes][:, None]
 
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
         if self.propagated_inputs is None:
@@ -126,44 +126,28 @@ class ClassifierTrainer(PathTrainer):
             propagated = classifier.project(self.propagated_inputs[nodes])
         return self._add_labels(classifier, classifier.scores(propagated + classifier.offset()), nodes)
 
-    def _distillation(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
+    def _distillation(self, scores: Tensor, nodes: Tensor) -> Tensor:
         """Return the mean cross-entropy of each augmentation from the propagated labels, where there are any."""
         if self.label_scores is None:
             return torch.zeros(())
-        label_scores = self.label_scores[nodes]
+        label_scores, count = self.label_scores[nodes], scores.shape[1]
         reachable = label_scores.any(dim=1).float()
-        losses = [self.task.target.distillation_losses(each, label_scores) for each in scores]
-        return (torch.stack(losses).mean(0) * reachable).sum() / reachable.sum().clamp(min=1)
-
-    def _consistency(self, scores: list[Tensor]) -> Tensor:
-        """Return the mean squared distance of each augmentation from the sharpened mean, where that is confident."""
-        outputs = [self.task.target.outputs(each) for each in scores]
-        mean = torch.stack(outputs).mean(0).detach()
-        target, confident = self.task.target.consistency_target(mean, self.settings.sharpening)
-        distance = torch.stack([((each - target) ** 2).sum(1) for each in outputs]).mean(0)
-        return (distance * confident).sum() / confident.sum().clamp(min=1)
+        repeated = label_scores.repeat_interleave(count, dim=0)
+        losses = self.task.target.distillation_losses(scores.flatten(0, 1), repeated).unflatten(0, (-1, count))
+        return (losses.mean(1) * reachable).sum() / reachable.sum().clamp(min=1)
 
     def _parts(self) -> dict[str, Any]:
         return {"now": self.classifier, "optimizer": self.optimizer}
 
 
-def dropout_mask(shape: tuple[int, int], share: float, random: np.random.Generator) -> Tensor | None:
-    """Return factors that set a share of numbers to zero and scale the others up; None where the share is 0."""
-    if not share:
-        return None
-    return torch.from_numpy((random.random(shape, np.float32) >= share) / np.float32(1 - share))
-
-
-def drop_features(
-    inputs: NodeFeatures, share: float, random: np.random.Generator, n_jobs: int | None = 1
-) -> NodeFeatures:
+def drop_features(inputs: NodeFeatures, share: float, random: np.random.Generator) -> NodeFeatures:
     """Return inputs with a share of their numbers set to zero and the others scaled up."""
     if not share:
         return inputs
     if isinstance(inputs, SparseFeatures):
         keep = random.random(inputs.rows.nnz, np.float32) >= share
         return inputs.with_values(inputs.rows.data * keep / np.float32(1 - share))
-    return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64), n_jobs)
+    return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.models.autograd import NodeFeatures
 from cge.models.classifiers import MLPClassifier
+from cge.models.dropped_products import Augmentations, dropout_mask, dropped_product
 from cge.randomness import generator
 from cge.targets import Task
-from cge.training.classifier_training import drop_features, dropout_mask
 from cge.training.encoder_settings import OuterSettings
 from cge.training.torch_state import one_thread, seeded
 
@@ -103,8 +103,12 @@ class OuterProblem:
         if settings.nodes is not None and settings.nodes < len(nodes):
             nodes = np.sort(random.choice(self.train, settings.nodes, replace=False, shuffle=False))
             others, folds = ([part[np.isin(part, nodes)] for part in parts] for parts in (self.others, self.folds))
-        drop = (settings.drop_feature, random, settings.n_jobs)
-        projected = [classifier.project(drop_features(self.inputs, *drop)) for classifier in self.classifiers]
+        projected = [
+            dropped_product(
+                self.inputs, each.projection(), Augmentations.draw(random, 1, settings.drop_feature), settings.n_jobs
+            ).flatten(1)
+            for each in self.classifiers
+        ]
         propagated = torch.split(self.weighted.propagation(nodes)(torch.cat(projected, dim=1)), settings.dim, dim=1)
         inner, outer, n_held_out = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
         for classifier, part, own, held in zip(self.classifiers, propagated, others, folds, strict=True):

@@ -1,0 +1,179 @@
+"""Products of node features and a matrix in which random features and whole nodes are dropped, with gradients.
+
+An *augmentation* sets a share of the features and all features of a share of the nodes to zero and scales the others
+up. Several augmentations are computed side by side. Which numbers are dropped is a function of a key and a position, so
+no mask is stored, dropped numbers cost no multiplication, and results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cge.arrays import Array
+from cge.models.sparse_products import SparseFeatures, row_blocks
+from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
+from cge.randomness import STEP, mix
+
+_PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
+_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Augmentations:
+    """R augmentations, determined by `keys (R, 2)`, one for features and one for nodes; shares are between 0 and 1."""
+
+    keys: Array
+    drop_feature: float = 0.0
+    drop_node: float = 0.0
+
+    @classmethod
+    def draw(
+        cls, random: np.random.Generator, count: int, drop_feature: float, drop_node: float = 0.0
+    ) -> Augmentations:
+        """Return `count` augmentations with keys drawn from a generator."""
+        return cls(random.integers(2**64, size=(count, 2), dtype=np.uint64), drop_feature, drop_node)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def kept_nodes(self, count: int) -> Array:
+        """Return whether each node is kept in each augmentation, `(count, R)`."""
+        kept = np.ones((count, len(self)), bool)
+        if self.drop_node:
+            _keep(self.keys[:, 1].copy(), _limit(self.drop_node), kept)
+        return kept
+
+
+def dropped_product(
+    x: Tensor | SparseFeatures, weight: Tensor, augmentations: Augmentations, n_jobs: int | None = 1
+) -> Tensor:
+    """Return the products of `x (n, f)` and `weight (f, d)` in R augmentations side by side, `(n, R, d)`."""
+    if isinstance(x, SparseFeatures):
+        product: Tensor = _DroppedProduct.apply(x, weight, augmentations)  # type: ignore[no-untyped-call]
+        return product.reshape(len(product), len(augmentations), -1)
+    share, parts = augmentations.drop_feature, []
+    for feature_key in augmentations.keys[:, 0]:
+        parts.append((keyed_dropout(x, share, feature_key, n_jobs) if share else x) @ weight)
+    products = torch.stack(parts, dim=1)
+    if not augmentations.drop_node:
+        return products
+    kept = torch.from_numpy(augmentations.kept_nodes(len(x)))[:, :, None]
+    return products * (kept.to(products.dtype) / (1 - augmentations.drop_node))
+
+
+class _DroppedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, x: SparseFeatures, weight: Tensor, augmentations: Augmentations) -> Tensor:
+        dense, dim = np.ascontiguousarray(weight.detach().numpy()), weight.shape[1]
+        context.x, context.drop, context.dim = x, _drop_arguments(x, augmentations), dim
+        out = np.empty((x.shape[0], len(augmentations) * dim), np.result_type(x.rows.dtype, dense.dtype))
+        matrix = x.rows.indptr, x.rows.indices, x.rows.data
+        blocks = row_blocks(x.rows.indptr, out.shape[1], x.n_jobs)
+        run_blocks(lambda first, stop: _multiply(matrix, dense, context.drop, first, stop, out), blocks, x.n_jobs)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        x, upstream = context.x, np.ascontiguousarray(gradient.detach().numpy())
+        out = np.empty((x.shape[1], context.dim), upstream.dtype)
+        columns, values = x.transposed_entries, x.rows.data
+        blocks = row_blocks(columns[0], upstream.shape[1], x.n_jobs)
+
+        def work(first: int, stop: int) -> None:
+            _multiply_transposed(columns, values, upstream, context.drop, first, stop, out)
+
+        run_blocks(work, blocks, x.n_jobs)
+        return None, torch.from_numpy(out), None
+
+
+def _limit(share: float) -> np.uint64:
+    return np.uint64(round(share * 2.0**32))
+
+
+def _drop_arguments(x: SparseFeatures, augmentations: Augmentations) -> tuple[Any, ...]:
+    factor = 1 / ((1 - augmentations.drop_feature) * (1 - augmentations.drop_node))
+    kept = augmentations.kept_nodes(x.shape[0])
+    return augmentations.keys[:, 0].copy(), _limit(augmentations.drop_feature), kept, x.rows.dtype.type(factor)
+
+
+@kernel
+def _keep(keys: Array, limit: np.uint64, kept: Array) -> None:
+    for node in range(kept.shape[0]):
+        for r in range(kept.shape[1]):
+            kept[node, r] = mix(keys[r] + np.uint64(node) * STEP) >> _HALF >= limit
+
+
+@float_kernel
+def _multiply(matrix: Any, dense: Array, drop: Any, first: int, stop: int, out: Array) -> None:
+    indptr, indices, values = matrix
+    keys, limit, kept, factor = drop
+    dim = dense.shape[1]
+    for node in range(first, stop):
+        for r in range(len(keys)):
+            line = out[node, r * dim : (r + 1) * dim]
+            line[:] = 0
+            if not kept[node, r]:
+                continue
+            for entry in range(indptr[node], indptr[node + 1]):
+                if mix(keys[r] + np.uint64(entry) * STEP) >> _HALF < limit:
+                    continue
+                value = factor * values[entry]
+                weights = dense[indices[entry]]
+                for k in range(dim):
+                    line[k] += value * weights[k]
+
+
+@float_kernel
+def _multiply_transposed(
+    columns: Any, values: Array, upstream: Array, drop: Any, first: int, stop: int, out: Array
+) -> None:
+    indptr, nodes, entries = columns
+    keys, limit, kept, factor = drop
+    dim = out.shape[1]
+    for feature in range(first, stop):
+        line = out[feature]
+        line[:] = 0
+        for place in range(indptr[feature], indptr[feature + 1]):
+            node, entry = nodes[place], entries[place]
+            value = factor * values[entry]
+            for r in range(len(keys)):
+                if not kept[node, r] or mix(keys[r] + np.uint64(entry) * STEP) >> _HALF < limit:
+                    continue
+                gradient = upstream[node, r * dim : (r + 1) * dim]
+                for k in range(dim):
+                    line[k] += value * gradient[k]
+
+
+def dropout_mask(shape: tuple[int, ...], share: float, random: np.random.Generator) -> Tensor | None:
+    """Return factors that set a share of numbers to zero and scale the others up; None where the share is 0."""
+    if not share:
+        return None
+    return keyed_dropout(torch.ones(shape), share, random.integers(2**64, dtype=np.uint64))
+
+
+def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = 1) -> Tensor:
+    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
+
+    Each 64 random bits decide for two numbers, so the result does not depend on the number of threads.
+    """
+    source = values.contiguous().numpy().reshape(-1)
+    out = np.empty_like(source)
+    limit, factor = _limit(share), source.dtype.type(1 / (1 - share))
+    work = split_blocks(-(-len(source) // 2), _PAIRS)
+    run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
+    return torch.from_numpy(out).reshape(values.shape)
+
+
+@kernel
+def _drop(source: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, out: Array) -> None:
+    for pair in range(first, stop):
+        bits = mix(key + np.uint64(pair) * STEP)
+        place = 2 * pair
+        out[place] = source[place] * factor * (bits >> _HALF >= limit)  # random branches would be slow
+        if place + 1 < len(source):
+            out[place + 1] = source[place + 1] * factor * (bits & _LOWER >= limit)
