@@ -24,7 +24,7 @@ from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
 from cge.models.propagation import TransitionMatrix
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, score_candidate, ties_with_best
 from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings, OuterSettings
 from cge.training.learned_weighting import OuterProblem
@@ -76,7 +76,7 @@ def pseudo_labels(setup: Setup) -> Sequence[NamedWeighting]:
     """Add the most confident predictions of a first classifier, twenty of each class, to the outer labels."""
     evaluator = setup.search.evaluator
     evaluator.evaluate(setup.start, "mlp", False)
-    scores = evaluator.trainers[setup.start.name, "mlp", False].best_scores()
+    scores = evaluator.trainers[CandidateKey(setup.start.name, "mlp", False)].best_scores()
     confidence, predicted = torch.softmax(scores, dim=1).max(1)
     unlabeled = np.setdiff1d(np.arange(len(predicted)), torch.cat([setup.task.train, setup.task.validation]).numpy())
     chosen = []
@@ -228,12 +228,12 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
         )
         kind, weighting = weighting.name, replace(weighting, name=f"{name} {number}")
         trainers = {
-            classifier: evaluator.trainers[weighting.name, classifier, False]
+            classifier: evaluator.trainers[CandidateKey(weighting.name, classifier, False)]
             for classifier in search.select_classifiers("classifier", weighting)
         }
         for trainer in trainers.values():
             trainer.run()
-        used = not_worse({classifier: score_candidate(trainer) for classifier, trainer in trainers.items()})
+        used = ties_with_best({classifier: score_candidate(trainer) for classifier, trainer in trainers.items()})
         probabilities += [torch.softmax(trainers[classifier].best_scores(), dim=1) for classifier in used]
     return torch.stack(probabilities).mean(0), used, kind
 

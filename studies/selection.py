@@ -6,7 +6,7 @@ Rules are compared by nested validation, without a test label. Test accuracies a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from cge.metrics import log_losses
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
 from cge.randomness import generator
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, Training
 from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
@@ -125,8 +125,8 @@ class _Candidate:
         return self.weighting, self.classifier, self.label_propagation
 
     @property
-    def name(self) -> tuple[str, str, bool]:
-        return self.weighting.name, self.classifier, self.label_propagation
+    def name(self) -> CandidateKey:
+        return CandidateKey(self.weighting.name, self.classifier, self.label_propagation)
 
     def __str__(self) -> str:
         names = self.weighting.name, self.classifier, *["label propagation"] * self.label_propagation
@@ -140,7 +140,11 @@ class _HalfTrainer:
         self.task, self.halves, self.labels = task, halves, task.labels[task.validation].numpy()
         self.outputs: list[Array] = []  # (halves, k, c) of each candidate
 
-    def __call__(self, trainer: PathTrainer, _: str, epochs: int | None) -> None:
+    def __call__(self, trainings: Sequence[Training]) -> None:
+        for trainer, _, epochs in trainings:
+            self._train(trainer, epochs)
+
+    def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
         best = [(-np.inf, -np.inf)] * len(self.halves)
         outputs = np.zeros((len(self.halves), len(self.labels), self.task.classes), np.float16)
 
@@ -211,14 +215,14 @@ def _candidates(search: ModelSearch) -> Iterator[_Candidate]:
         yield _Candidate(degree, name, False)
     for name in ("mlp", "logistic"):
         yield _Candidate(degree, name, True)
-    accuracy = {name: evaluator.scores["degree", name, False].accuracy for name in usable}
+    accuracy = {name: evaluator.scores[CandidateKey("degree", name, False)].accuracy for name in usable}
     best = max(accuracy.values())
     near = [name for name in usable if accuracy[name] >= best - _FAR]
     weightings = [closed(name) for name in ("uniform", "cosine") if WEIGHTINGS[name].applies(4, features)]
     for weighting in weightings:
         for name in near:
             yield _Candidate(weighting, name, False)
-    if evaluator.scores["degree", "mlp", True].accuracy >= best - _NEAR:
+    if evaluator.scores[CandidateKey("degree", "mlp", True)].accuracy >= best - _NEAR:
         yield _Candidate(degree, "distilled", True)
         for weighting in weightings:
             for name in _WITH_LABELS:

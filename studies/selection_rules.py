@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.metrics import log_losses, scale_probabilities
-from cge.training.candidate_evaluation import CandidateScore, is_better, not_worse
+from cge.training.candidate_evaluation import CandidateScore, is_better, ties_with_best
 
 __all__ = ["RULES", "Halves", "Outputs", "weights_of"]
 
@@ -118,7 +118,7 @@ def level(margin: float, most: int, same_classifier: bool = False) -> Rule:
         if same_classifier:
             classifier = best.partition(", ")[2]
             by_name = {name: score for name, score in by_name.items() if name.partition(", ")[2] == classifier}
-        used = not_worse(by_name, margin)[:most]
+        used = ties_with_best(by_name, margin)[:most]
         return np.array([float(name in used) for name in names])
 
     return rule

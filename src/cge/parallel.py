@@ -29,6 +29,7 @@ _MIN_POOL_SIZE = 32  # threads that may be started, also on machines with fewer 
 
 
 _building = threading.RLock()
+_max_threads: int | None = None  # of a child process that shares the cores with others
 _interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
 
 
@@ -122,6 +123,8 @@ prefetch: Any = _OnFirstCall(_prefetch, _intrinsic)
 
 def resolve_jobs(n_jobs: int | None) -> int:
     """Return the number of threads to use; None and −1 mean every core this process may use."""
+    if _max_threads is not None:
+        return _max_threads
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
@@ -172,5 +175,18 @@ def _thread_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(resolve_jobs(None), _MIN_POOL_SIZE), "cge")
 
 
+def limit_threads(count: int) -> None:
+    """Let this process use at most `count` threads, whatever `n_jobs` says."""
+    global _max_threads
+    _max_threads = count
+
+
+def _forget_threads() -> None:
+    """Forget the threads of the parent process, which a child does not have, and the locks that they hold."""
+    global _building
+    _thread_pool.cache_clear()
+    _building = threading.RLock()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_thread_pool.cache_clear)  # a child process has no threads of its parent
+    os.register_at_fork(after_in_child=_forget_threads)

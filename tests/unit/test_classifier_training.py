@@ -170,7 +170,9 @@ def test_the_consistency_loss_counts_confident_nodes_only() -> None:
     squares = ((probabilities[0] + probabilities[1]) / 2) ** 2  # sharpening ½
     target = squares / squares.sum()
     expected = sum(float(((each - target) ** 2).sum()) for each in probabilities) / 2
-    assert float(trainer._consistency([first, 1.1 * first])) == pytest.approx(expected)
+    assert float(trainer.task.target.consistency(torch.stack([first, 1.1 * first], dim=1), 0.5)) == pytest.approx(
+        expected
+    )
 
 
 def test_few_of_many_nodes_enter_the_consistency_loss() -> None:
@@ -263,7 +265,9 @@ def test_distillation_is_the_cross_entropy_from_propagated_labels(multilabel: bo
     else:
         p, q = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (logits, reached))
         expected = -(q * np.log(p)).sum() / 2
-    assert float(trainer._distillation(torch.stack([scores, scores], dim=1), nodes)) == pytest.approx(expected, rel=1e-6)
+    assert float(trainer._distillation(torch.stack([scores, scores], dim=1), nodes)) == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 def test_a_distilled_classifier_learns_from_propagated_labels() -> None:

@@ -255,7 +255,9 @@ def uninterrupted(validation: bool) -> tuple[cge.CGE, int]:
     """Return a model that was trained without a stop, and its number of epochs."""
     epochs: list[Any] = []
     labels = (TRAIN, VALIDATION) if validation else (MOST,)
-    model = quick_cge(label_propagation=False, **FEW_STEPS).fit(sparse_graph(), *labels, callback=epochs.append)
+    model = quick_cge(label_propagation=False, n_jobs=1, **FEW_STEPS).fit(
+        sparse_graph(), *labels, callback=epochs.append
+    )
     return model, len(epochs)
 
 
@@ -278,9 +280,11 @@ def test_a_stopped_fit_continues_to_the_same_bytes(
 
     monkeypatch.setattr("cge.estimators.encoder_fit._rate_limited", shortly_before_the_stop)
     with pytest.raises(StopError):
-        quick_cge(label_propagation=False, **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=stop)
+        quick_cge(label_propagation=False, n_jobs=1, **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=stop)
     more: list[Any] = []
-    again = quick_cge(label_propagation=False, **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=more.append)
+    again = quick_cge(label_propagation=False, n_jobs=1, **FEW_STEPS).fit(
+        graph, *labels, resume=tmp_path, callback=more.append
+    )
     assert epochs - last <= len(more) <= epochs - last + 2
     assert again.embedding_.tobytes() == expected.embedding_.tobytes()
     assert again.predict_proba().tobytes() == expected.predict_proba().tobytes()

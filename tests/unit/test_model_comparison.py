@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cge.targets import MultiLabel, SingleLabel
-from cge.training.candidate_evaluation import CandidateScore, is_better, not_worse, score_candidate
+from cge.training.candidate_evaluation import CandidateScore, is_better, score_candidate, ties_with_best
 
 
 def score(correct: list[float], log_losses: list[float] | None = None) -> CandidateScore:
@@ -43,14 +43,14 @@ def test_better_is_more_accurate_by_a_margin_of_standard_errors() -> None:
     assert not is_better(incumbent, candidate, margin=0.0)
     assert not is_better(incumbent, incumbent)
     assert not is_better(score([1]), score([0]))
-    assert not_worse({"a": candidate, "b": incumbent}) == ["a", "b"]
+    assert ties_with_best({"a": candidate, "b": incumbent}) == ["a", "b"]
 
 
 def test_candidates_that_are_not_worse_are_ordered_by_accuracy() -> None:
     two, four, nothing = score([1, 1, *[0] * 98]), score([1, 1, 1, 1, *[0] * 96]), score([0] * 100)
-    assert not_worse({"nothing": nothing, "two": two}) == ["two"]
-    assert not_worse({"nothing": nothing, "two": two, "four": four}, 2.0) == ["four", "two"]
-    assert not_worse({"nothing": nothing, "two": two, "four": four}, 3.0) == ["four", "two", "nothing"]
+    assert ties_with_best({"nothing": nothing, "two": two}) == ["two"]
+    assert ties_with_best({"nothing": nothing, "two": two, "four": four}, 2.0) == ["four", "two"]
+    assert ties_with_best({"nothing": nothing, "two": two, "four": four}, 3.0) == ["four", "two", "nothing"]
 
 
 def test_better_has_a_lower_log_loss_by_twice_the_margin() -> None:

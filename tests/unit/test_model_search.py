@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import cge
 from cge.estimators.encoder_options import encoder_settings
 from cge.targets import Task
 from cge.training import encoder_settings as work_module
-from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, CandidateScore
 from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import ProblemSize, Work
 from cge.training.model_search import ModelSearch
@@ -33,12 +33,16 @@ class FakeEvaluator(CandidateEvaluator):
     accuracy: Accuracy
     log_loss: Callable[[str], float]
 
-    def evaluate(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> CandidateScore:
-        accuracy = self.accuracy(weighting.name, classifier, label_propagation)
-        correct = (np.arange(100) < round(100 * accuracy)).astype(float)
-        score = CandidateScore(accuracy, correct, np.full(100, self.log_loss(weighting.name)))
-        self.trainers.setdefault((weighting.name, classifier, label_propagation), None)  # type: ignore[arg-type]
-        return self.scores.setdefault((weighting.name, classifier, label_propagation), score)
+    def evaluate_all(self, candidates: Sequence[tuple[NamedWeighting, str, bool]]) -> list[CandidateScore]:
+        return [self._score(CandidateKey(weighting.name, *others)) for weighting, *others in candidates]
+
+    def _score(self, key: CandidateKey) -> CandidateScore:
+        if key not in self.scores:
+            self.budget -= self.work.evaluation(key.classifier)
+        correct = (np.arange(100) < round(100 * self.accuracy(*key))).astype(float)
+        score = CandidateScore(self.accuracy(*key), correct, np.full(100, self.log_loss(key.weighting)))
+        self.trainers.setdefault(key, None)  # type: ignore[arg-type]
+        return self.scores.setdefault(key, score)
 
 
 class FakeSearch(ModelSearch):

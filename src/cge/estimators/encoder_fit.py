@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +26,17 @@ from cge.estimators.stored_selection import restore_selection, selection_arrays,
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
-from cge.randomness import key
+from cge.parallel import resolve_jobs
+from cge.randomness import key as random_key
 from cge.sampling import Walker
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator, is_better, score_candidate
+from cge.training.candidate_evaluation import (
+    CandidateEvaluator,
+    CandidateKey,
+    Training,
+    is_better,
+    score_candidate,
+)
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData
@@ -37,6 +45,7 @@ from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
+from cge.training.side_by_side import run_side_by_side
 from cge.training.stored_state import TrainerState
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
@@ -115,7 +124,7 @@ class _EncoderFit:
         if refit:
             selection_history = history
             evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
-            ensemble = [self._refit(evaluator, selection, *each) for each in enumerate(ensemble)]
+            ensemble = self._refit(evaluator, selection, ensemble)
             history = _history(ensemble[0], "refit")
         final_train = self.labels.train if refit else train_idx
         n_outer = len(train_idx) if selection.any_learned else 0
@@ -189,39 +198,67 @@ class _EncoderFit:
         """
         selected, labels, members = (selection.weighting, selection.classifier), selection.label_propagation, []
         for number in range(self.model.n_estimators):
-            trainer = evaluator.trainers.get((selected[0].name, selected[1], labels)) if number == 0 else None
+            key = CandidateKey(selected[0].name, selected[1], labels)
+            trainer = evaluator.trainers.get(key) if number == 0 else None
             if trainer is None:
                 trainer = evaluator.trainer(*selected, labels, self._seed(number), stage)
             trainer.stage = stage
-            self._train(trainer, f"{stage}-{selected[1]}-{number}")
             members.append(_EnsembleMember(*selected, number, trainer))
+        self._train([Training(each.trainer, f"{stage}-{each.classifier}-{each.number}") for each in members])
         for weighting, classifier in selection.averaged:
             score = evaluator.evaluate(weighting, classifier, labels)
             if not is_better(score_candidate(members[0].trainer), score, _CLEARLY_BETTER):
-                trainer = evaluator.trainers[weighting.name, classifier, labels]
+                trainer = evaluator.trainers[CandidateKey(weighting.name, classifier, labels)]
                 members.append(_EnsembleMember(weighting, classifier, 0, trainer))
         return members
 
     def _refit(
-        self, evaluator: CandidateEvaluator, selection: Selection, place: int, member: _EnsembleMember
-    ) -> _EnsembleMember:
-        """Train a classifier again, on all labels, for the best number of epochs."""
-        seed = self._seed(member.number)
-        trainer = evaluator.trainer(member.weighting, member.classifier, selection.label_propagation, seed, "refit")
-        self._train(trainer, f"refit-{place}", member.trainer.best_epoch)
-        return replace(member, trainer=trainer)
+        self, evaluator: CandidateEvaluator, selection: Selection, members: list[_EnsembleMember]
+    ) -> list[_EnsembleMember]:
+        """Train the classifiers again, on all labels, for the best number of epochs."""
+        refitted, trainings = [], []
+        for place, member in enumerate(members):
+            seed, labels = self._seed(member.number), selection.label_propagation
+            trainer = evaluator.trainer(member.weighting, member.classifier, labels, seed, "refit")
+            trainings.append(Training(trainer, f"refit-{place}", member.trainer.best_epoch))
+            refitted.append(replace(member, trainer=trainer))
+        self._train(trainings)
+        return refitted
 
     def _seed(self, number: int) -> int:
-        return self.settings.seed if number == 0 else int(key(self.settings.seed, "model", number) >> np.uint64(1))
+        return (
+            self.settings.seed if number == 0 else int(random_key(self.settings.seed, "model", number) >> np.uint64(1))
+        )
 
-    def _train(self, trainer: PathTrainer, stage: str, stop_after: int | None = None) -> None:
-        saved = self.checkpoints.read(stage)
-        if saved is not None:
-            trainer.load(saved)
-        write = self.checkpoints.writer(stage)
-        trainer.run(stop_after, self.callback, None if write is None else _rate_limited(write))
+    def _train(self, trainings: Sequence[Training]) -> None:
+        """Run trainings, several side by side; each continues from its checkpoint, where there is one."""
+        for training in trainings:
+            saved = self.checkpoints.read(training.checkpoint)
+            if saved is not None:
+                training.trainer.load(saved)
+        if len(trainings) == 1 or resolve_jobs(self.model.n_jobs) == 1:
+            for training in trainings:
+                self._train_one(training, self.callback)
+            return
+
+        for training in trainings:
+            if not training.trainer.epochs:
+                training.trainer.run(1, self.callback)  # loads the kernels, which child processes then share
+
+        def task(training: Training, send: Callable[[Any], None]) -> TrainerState:
+            self._train_one(training, send)
+            return training.trainer.state()
+
+        tasks = [partial(task, training) for training in trainings]
+        for training, state in zip(trainings, run_side_by_side(tasks, self.model.n_jobs, self.callback), strict=True):
+            training.trainer.load(state)
+
+    def _train_one(self, training: Training, callback: Callback) -> None:
+        write = self.checkpoints.writer(training.checkpoint)
+        on_state = None if write is None else _rate_limited(write)
+        training.trainer.run(training.last_epoch, callback, on_state)
         if write is not None:
-            write(trainer.state)
+            write(training.trainer.state)
 
 
 def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[TrainedClassifier, ...]:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cge.arrays import Array
 from cge.models.propagation import FixedPropagation, Neighborhood, SparsityPattern, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures, SparseMatrix, entry_dots
 

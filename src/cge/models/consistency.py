@@ -90,4 +90,4 @@ def _loss_and_gradient(scores: Array, power: Any, threshold: Any, gradient: Arra
         for r in range(n_augmentations):
             for c in range(n_classes):
                 gradient[i, r, c] *= factor
-    return total / (n_augmentations * n_confident)
+    return float(total / (n_augmentations * n_confident))

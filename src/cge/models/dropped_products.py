@@ -56,10 +56,9 @@ def dropped_product(
     if isinstance(x, SparseFeatures):
         product: Tensor = _DroppedProduct.apply(x, weight, augmentations)  # type: ignore[no-untyped-call]
         return product.reshape(len(product), len(augmentations), -1)
-    share, parts = augmentations.drop_feature, []
-    for feature_key in augmentations.keys[:, 0]:
-        parts.append((keyed_dropout(x, share, feature_key, n_jobs) if share else x) @ weight)
-    products = torch.stack(parts, dim=1)
+    share, keys = augmentations.drop_feature, augmentations.keys[:, 0]
+    dropped = (keyed_dropout(x, share, key, n_jobs) if share else x for key in keys)
+    products = torch.stack([each @ weight for each in dropped], dim=1)
     if not augmentations.drop_node:
         return products
     kept = torch.from_numpy(augmentations.kept_nodes(len(x)))[:, :, None]

@@ -6,9 +6,9 @@ Candidates are compared node by node, so that the standard error is that of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -29,8 +29,27 @@ from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import mean_and_error
 
+_NUMBERS_AT_ONCE = 1e8  # of propagated inputs in all candidates that are trained at the same time
 _Key = TypeVar("_Key")
-TrainFunction = Callable[[PathTrainer, str, int | None], None]  # trainer, name of a checkpoint, last epoch
+
+
+class Training(NamedTuple):
+    """A training up to `last_epoch`, or until it stops, and the name of its checkpoint."""
+
+    trainer: PathTrainer
+    checkpoint: str
+    last_epoch: int | None = None
+
+
+TrainFunction = Callable[[Sequence[Training]], None]
+
+
+class CandidateKey(NamedTuple):
+    """What identifies a candidate."""
+
+    weighting: str
+    classifier: str
+    label_propagation: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +100,7 @@ def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: floa
     return gain >= 0 and loss_gain > 2 * margin * error
 
 
-def not_worse(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> list[_Key]:
+def ties_with_best(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> list[_Key]:
     """Return the key of the most accurate candidate, and those of others that it is not better than, by accuracy."""
     best, *others = sorted(scores, key=lambda name: scores[name].rank, reverse=True)
     return [best, *(name for name in others if not is_better(scores[best], scores[name], margin))]
@@ -90,8 +109,8 @@ def not_worse(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> lis
 class CandidateEvaluator:
     """Trains and scores candidates within a budget of work; what several of them need is computed once.
 
-    `train` trains a trainer up to an epoch; by default nothing is saved. `trainers`, which take memory, and `scores`
-    are by weighting, classifier and label propagation.
+    `train` runs trainings, which are independent of each other; by default one after the other, and nothing is saved.
+    `trainers`, which take memory, and `scores` are by weighting, classifier and label propagation.
     """
 
     def __init__(
@@ -103,9 +122,9 @@ class CandidateEvaluator:
         train: TrainFunction | None = None,
     ) -> None:
         self.task, self.data, self.class_weights = task, data, class_weights
-        self._train = train if train is not None else lambda trainer, _, epochs: trainer.run(epochs)
-        self.trainers: dict[tuple[str, str, bool], PathTrainer] = {}
-        self.scores: dict[tuple[str, str, bool], CandidateScore] = {}
+        self._train = train if train is not None else _run_in_turn
+        self.trainers: dict[CandidateKey, PathTrainer] = {}
+        self.scores: dict[CandidateKey, CandidateScore] = {}
         self._label_scores: dict[str, Tensor] = {}
         self._propagations: dict[str, Propagation] = {}
         self._propagated_inputs: dict[str, Tensor] = {}
@@ -120,25 +139,43 @@ class CandidateEvaluator:
 
     def evaluate(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> CandidateScore:
         """Train for `evaluate_after` epochs and return the scores on the validation labels."""
-        key = (weighting.name, classifier, label_propagation)
-        if key not in self.scores:
-            self.budget -= self.work.evaluation(classifier)
-            self.trainers[key] = self.trainer(weighting, classifier, label_propagation, self.settings.seed, "compare")
-            self._train(self.trainers[key], _checkpoint("compare", *key), self.work.spec(classifier).evaluate_after)
-            self.scores[key] = score_candidate(self.trainers[key])
-        return self.scores[key]
+        return self.evaluate_all([(weighting, classifier, label_propagation)])[0]
+
+    def evaluate_all(self, candidates: Sequence[tuple[NamedWeighting, str, bool]]) -> list[CandidateScore]:
+        """Return the scores of several candidates, which may be trained at the same time."""
+        keys = [CandidateKey(weighting.name, *others) for weighting, *others in candidates]  # type: ignore[arg-type]
+        trainings = {}
+        for key, candidate in zip(keys, candidates, strict=True):
+            if key not in self.scores and key not in trainings:
+                self.budget -= self.work.evaluation(key.classifier)
+                trainer = self.trainer(*candidate, self.settings.seed, "compare")
+                epochs = self.work.spec(key.classifier).evaluate_after
+                trainings[key] = Training(trainer, _checkpoint("compare", *key), epochs)
+        for first in range(0, len(trainings), self.max_at_once):
+            self._train(list(trainings.values())[first : first + self.max_at_once])
+        for key, training in trainings.items():
+            self.trainers[key], self.scores[key] = training.trainer, score_candidate(training.trainer)
+        return [self.scores[key] for key in keys]
+
+    @property
+    def max_at_once(self) -> int:
+        """How many candidates are trained at a time, which takes memory; it depends on the size of the graph alone."""
+        numbers = self.data.graph.num_nodes * (4 * self.settings.dim + self.work.size.columns)
+        return max(1, int(_NUMBERS_AT_ONCE / max(numbers, 1)))
 
     def release(self, name: str) -> None:
         """Forget the trainings of a weighting that was not selected; their scores are kept."""
-        self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[0] != name}
+        self.trainers = {key: trainer for key, trainer in self.trainers.items() if key.weighting != name}
         for cache in (self._propagations, self._label_scores, self._propagated_inputs, self._labeled_inputs):
             cache.pop(name, None)
         self.data.closed_walks.pop(name, None)
 
     def release_others(self, names: set[str], label_propagation: bool) -> None:
         """Forget all trainings but those of some weightings, with or without label propagation."""
-        self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[2] == label_propagation}
-        for other in {*self._propagations, *(key[0] for key in self.trainers)} - names:
+        self.trainers = {
+            key: trainer for key, trainer in self.trainers.items() if key.label_propagation == label_propagation
+        }
+        for other in {*self._propagations, *(key.weighting for key in self.trainers)} - names:
             self.release(other)
 
     def trainer(
@@ -200,6 +237,11 @@ class CandidateEvaluator:
             scores[train] *= target.informative(matrix)
             self._label_scores[weighting.name] = torch.from_numpy(scores)
         return self._label_scores[weighting.name]
+
+
+def _run_in_turn(trainings: Sequence[Training]) -> None:
+    for training in trainings:
+        training.trainer.run(training.last_epoch)
 
 
 def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: bool) -> str:

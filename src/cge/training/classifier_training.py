@@ -112,7 +112,7 @@ class ClassifierTrainer(PathTrainer):
         vectors = dropped_product(inputs, classifier.projection(), augmentations, self.n_jobs)  # (n or k, R, dim)
         if self.propagated_inputs is None:
             propagated = propagate_rows(self.propagation, vectors.flatten(1), nodes)
-            vectors = propagated.unflatten(1, vectors.shape[1:])
+            vectors = propagated.view(-1, *vectors.shape[1:])
         mask = dropout_mask(tuple(vectors.shape), settings.dropout, random)
         scores = classifier.scores(vectors + classifier.offset(), mask)
         if settings.distilled or self.label_scores is None:  # a distilled one is trained without propagated labels
@@ -133,7 +133,7 @@ class ClassifierTrainer(PathTrainer):
         label_scores, count = self.label_scores[nodes], scores.shape[1]
         reachable = label_scores.any(dim=1).float()
         repeated = label_scores.repeat_interleave(count, dim=0)
-        losses = self.task.target.distillation_losses(scores.flatten(0, 1), repeated).unflatten(0, (-1, count))
+        losses = self.task.target.distillation_losses(scores.flatten(0, 1), repeated).view(-1, count)
         return (losses.mean(1) * reachable).sum() / reachable.sum().clamp(min=1)
 
     def _parts(self) -> dict[str, Any]:

@@ -10,14 +10,17 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - The most accurate classifier of the reference is evaluated with other weightings. If another weighting is more
   accurate, the classifiers are compared again with it.
 - The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
-  those of other candidates, up to five in all, than which it is not better by one standard error.
+  those of other candidates, up to five in all, that it does not beat by one standard error.
+
+Candidates that do not depend on each other's results are trained at the same time (`evaluate_all`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cge.errors import Message
@@ -27,9 +30,10 @@ from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
+    CandidateKey,
     CandidateScore,
     is_better,
-    not_worse,
+    ties_with_best,
 )
 from cge.training.candidates import (
     AVERAGING_MARGIN,
@@ -45,6 +49,7 @@ from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.learned_weighting import OuterProblem
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
+from cge.training.side_by_side import run_side_by_side
 from cge.training.torch_state import seeded
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
@@ -68,7 +73,7 @@ class ModelSearch:
             classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )
         self.results: list[SearchResult] = []
-        self.level: dict[str, NamedWeighting] = {}  # the best weighting so far, and those that are level with it
+        self.tied: dict[str, NamedWeighting] = {}  # the best weighting so far, and those that tie with it
         self.compared_classifiers: set[str] = set()
         self.notices: list[Message] = []
 
@@ -89,22 +94,22 @@ class ModelSearch:
         return Selection(weighting, classifier, state.label_propagation, results, gain, notices, tuple(averaged))
 
     def _select_members(self, weighting: NamedWeighting) -> list[tuple[NamedWeighting, str]]:
-        """Return the most accurate candidate and those than which it is not significantly better, to be averaged.
+        """Return the most accurate candidate and those that it does not beat by one standard error, to be averaged.
 
         With label propagation, which is computed for one weighting only, all have the weighting of the first.
         """
         state, evaluator = self.state, self.evaluator
         classifiers = self.compared_classifiers or state.classifiers
-        weightings = self.level or {weighting.name: weighting}
+        weightings = self.tied or {weighting.name: weighting}
         scores = {
-            (weightings[key[0]], key[1]): score
+            (weightings[key.weighting], key.classifier): score
             for key, score in evaluator.scores.items()
-            if key[0] in weightings and key[1] in classifiers and key[2] == state.label_propagation
-            if key in evaluator.trainers
+            if key.weighting in weightings and key.classifier in classifiers and key in evaluator.trainers
+            if key.label_propagation == state.label_propagation
         }
         if not scores:
             return [(weighting, state.classifiers[0])]
-        members = not_worse(scores, AVERAGING_MARGIN)
+        members = ties_with_best(scores, AVERAGING_MARGIN)
         if state.label_propagation:
             members = [member for member in members if member[0] is members[0][0]]
         return members[:MAX_AVERAGED]
@@ -120,11 +125,11 @@ class ModelSearch:
         """Return whether label propagation helps the default classifier and beats the alternatives without it."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
         with_propagation, without_propagation = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
-        for candidate in self._active_candidates("label propagation"):
-            key = candidate.classifier, candidate.label_propagation == "yes"
-            scores[key] = self.evaluator.evaluate(weighting, *key)
-            if key == without_propagation:
-                name = (weighting.name, *with_propagation)
+        while pending := [key for key in self._propagation_keys() if key not in scores]:
+            candidates = [(weighting, *key) for key in pending]
+            scores |= zip(pending, self.evaluator.evaluate_all(candidates), strict=True)
+            if without_propagation in pending:
+                name = CandidateKey(weighting.name, *with_propagation)
                 self._record("label propagation", name, scores[with_propagation], scores[without_propagation])
                 gain, error = scores[with_propagation].accuracy_gain(scores[without_propagation])
                 self.state.propagation_gain = gain if gain > 2 * error else 0.0
@@ -134,31 +139,40 @@ class ModelSearch:
         alternatives = [score.accuracy for key, score in scores.items() if not key[1] and key != without_propagation]
         return self.state.propagation_gain > 0 and best > max(alternatives, default=0.0)
 
-    def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
-        """Return the best classifier for a weighting, and those that are level with it.
+    def _propagation_keys(self) -> list[tuple[str, bool]]:
+        """Return the classifiers to be compared with and without label propagation, as far as is known now."""
+        active = self._active_candidates("label propagation")
+        return [(candidate.classifier, candidate.label_propagation == "yes") for candidate in active]
 
-        With the final weighting, only those are compared that are level with the reference.
+    def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
+        """Return the best classifier for a weighting, and those that tie with it.
+
+        At the stage "final classifier", only those are compared that tied with the best one under the reference.
         """
         scores: dict[str, CandidateScore] = {}
-        best, level = "", self.state.classifiers
+        best, tied = "", self.state.classifiers
         self.state.best_classifier = ""
-        for candidate in self._active_candidates(stage):
-            name = candidate.classifier
-            if stage == "final classifier" and name not in level:
-                continue
-            scores[name] = self._evaluate(weighting, name)
-            if CLASSIFIERS[name].refines is None:
-                best = max(scores, key=lambda each: scores[each].accuracy)
-            elif is_better(scores[name], scores[best]):
-                best = name
+        while pending := [name for name in self._classifier_names(stage, tied) if name not in scores]:
+            candidates = [(weighting, name, self.state.label_propagation) for name in pending]
+            scores |= zip(pending, self.evaluator.evaluate_all(candidates), strict=True)
+            for name in pending:
+                if CLASSIFIERS[name].refines is None:
+                    best = max(scores, key=lambda each: scores[each].accuracy)
+                elif is_better(scores[name], scores[best]):
+                    best = name
             self.state.best_classifier = best
         if not scores:
             return self.state.classifiers
         for name, score in scores.items():
-            key = weighting.name, name, self.state.label_propagation
+            key = CandidateKey(weighting.name, name, self.state.label_propagation)
             self._record(stage, key, score, None if name == best else scores[best])
         self.compared_classifiers |= set(scores)
-        return (best, *(name for name in not_worse(scores) if name != best))
+        return (best, *(name for name in ties_with_best(scores) if name != best))
+
+    def _classifier_names(self, stage: str, tied: tuple[str, ...]) -> list[str]:
+        """Return the classifiers to be compared, as far as is known now."""
+        names = [candidate.classifier for candidate in self._active_candidates(stage)]
+        return [name for name in names if stage != "final classifier" or name in tied]
 
     def _reference(self) -> NamedWeighting:
         """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
@@ -178,7 +192,8 @@ class ModelSearch:
         names = [candidate.weighting for candidate in self._active_candidates("start of learning")] or ["degree"]
         if len(names) == 1:
             return self._closed_form(names[0])
-        scores = {name: self._evaluate(self._closed_form(name), DEFAULT_CLASSIFIER) for name in names}
+        candidates = [(self._closed_form(name), DEFAULT_CLASSIFIER, self.state.label_propagation) for name in names]
+        scores = dict(zip(names, self.evaluator.evaluate_all(candidates), strict=True))
         return self._closed_form(max(scores, key=lambda name: scores[name].accuracy))
 
     def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
@@ -218,58 +233,89 @@ class ModelSearch:
             learned.module.eval()
         return learned
 
-    def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
-        """Return the most accurate weighting."""
-        state, best_closed_form = self.state, incumbent
-        self.level = {incumbent.name: incumbent}
-        learning = self.evaluator.work.learning(len(self.task.folds))
-        work_reserved: float | None = None  # for learning, while other closed forms are evaluated
-        state.simple = state.closed_form = state.weighting = incumbent.name
-        incumbent_score = self._evaluate(incumbent, state.classifiers[0])
-        self._record("weighting", (incumbent.name, state.classifiers[0], state.label_propagation), incumbent_score)
-        for candidate in self._active_candidates("weighting"):
-            spec = WEIGHTINGS[candidate.weighting]
-            classifier = state.classifiers[0] if candidate.classifier == SELECTED else candidate.classifier
-            evaluation, extra_work = self.evaluator.work.evaluation(classifier), 0.0
-            if spec.closed_form is None:
-                extra_work = learning
-            elif is_hop_profile(spec.name) or spec.by_relation:
-                if work_reserved is None:
-                    work_reserved = self._work_reserved_for_learning(learning)
-                extra_work = work_reserved
-            if not candidate.required and extra_work + evaluation > self.evaluator.budget:
-                continue
-            if spec.closed_form is None:
-                self.evaluator.budget -= extra_work
-                start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
-                weighting = self.learn(spec.name, start)
-            else:
-                weighting = self._closed_form(spec.name)
-            score = self._evaluate(weighting, classifier)
-            key = weighting.name, classifier, state.label_propagation
-            self._record("weighting", key, score, incumbent_score)
-            if score.rank > incumbent_score.rank:
-                incumbent, incumbent_score, state.weighting = weighting, score, weighting.name
-                if spec.closed_form is not None:
-                    best_closed_form, state.closed_form = incumbent, incumbent.name
-                if candidate.required:
-                    state.simple = incumbent.name
-            self._release_worse(weighting)
+    def _select_weighting(self, reference: NamedWeighting) -> NamedWeighting:
+        """Return the most accurate weighting: closed forms are compared first, then learned ones."""
+        state, classifier = self.state, self.state.classifiers[0]
+        self.tied = {reference.name: reference}
+        state.simple = state.closed_form = state.weighting = reference.name
+        score = self._evaluate(reference, classifier)
+        self._record("weighting", CandidateKey(reference.name, classifier, state.label_propagation), score)
+        incumbent = best_closed_form = self._compare_weightings((reference, score), self._closed_form_candidates())
+        state.closed_form = best_closed_form[0].name
+        candidates = list(self._learned_candidates(best_closed_form[0]))
+        return self._compare_weightings(incumbent, candidates)[0]
+
+    def _compare_weightings(
+        self, incumbent: tuple[NamedWeighting, CandidateScore], compared: Sequence[tuple[NamedWeighting, Candidate]]
+    ) -> tuple[NamedWeighting, CandidateScore]:
+        """Return the most accurate weighting with its score."""
+        state, at_once = self.state, self.evaluator.max_at_once
+        for first in range(0, len(compared), at_once):
+            group = compared[first : first + at_once]
+            keys = [(weighting, self._classifier_of(each), state.label_propagation) for weighting, each in group]
+            for (weighting, candidate), score in zip(group, self.evaluator.evaluate_all(keys), strict=True):
+                key = CandidateKey(weighting.name, self._classifier_of(candidate), state.label_propagation)
+                self._record("weighting", key, score, incumbent[1])
+                if score.rank > incumbent[1].rank:
+                    incumbent, state.weighting = (weighting, score), weighting.name
+                    if candidate.required:
+                        state.simple = weighting.name
+                self._release_worse(weighting)
         return incumbent
 
-    def _release_worse(self, weighting: NamedWeighting) -> None:
-        """Forget the trainings of weightings that cannot be averaged with the best."""
-        self.level[weighting.name] = weighting
-        known = {key: score for key, score in self.evaluator.scores.items() if key in self.evaluator.trainers}
-        level = {key[0] for key in not_worse(known, AVERAGING_MARGIN)[:MAX_AVERAGED]}
-        for name in [name for name in self.level if name not in level]:
-            self.evaluator.release(name)
-            del self.level[name]
+    def _classifier_of(self, candidate: Candidate) -> str:
+        return self.state.classifiers[0] if candidate.classifier == SELECTED else candidate.classifier
 
-    def _work_reserved_for_learning(self, learning: float) -> float:
+    def _closed_form_candidates(self) -> list[tuple[NamedWeighting, Candidate]]:
+        """Return the closed forms that the budget allows, without the work that is reserved for a learned weighting."""
+        work, budget, affordable = self.evaluator.work, self.evaluator.budget, []
+        reserved: float | None = None
+        for candidate in self._active_candidates("weighting"):
+            spec = WEIGHTINGS[candidate.weighting]
+            if spec.closed_form is None:
+                continue
+            needed = evaluation = work.evaluation(self._classifier_of(candidate))
+            if is_hop_profile(spec.name) or spec.by_relation:
+                reserved = self._work_reserved_for_learning(budget) if reserved is None else reserved
+                needed += reserved
+            if candidate.required or needed <= budget:
+                budget -= evaluation
+                affordable.append((self._closed_form(spec.name), candidate))
+        return affordable
+
+    def _learned_candidates(self, best_closed_form: NamedWeighting) -> Iterator[tuple[NamedWeighting, Candidate]]:
+        """Yield learned weightings, as far as the budget allows; they are learned at the same time."""
+        work, budget, affordable = self.evaluator.work, self.evaluator.budget, []
+        for candidate in self._active_candidates("weighting"):
+            extra = work.learning(len(self.task.folds)) + work.evaluation(self._classifier_of(candidate))
+            if WEIGHTINGS[candidate.weighting].closed_form is None and extra <= budget:
+                budget -= extra
+                affordable.append(candidate)
+        if not affordable:
+            return
+        start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
+        self.evaluator.budget -= work.learning(len(self.task.folds)) * len(affordable)
+        tasks = [partial(self._learn_for, candidate.weighting, start) for candidate in affordable]
+        learned = run_side_by_side(tasks, self.data.n_jobs if self.evaluator.max_at_once > 1 else 1)
+        yield from zip(learned, affordable, strict=True)
+
+    def _learn_for(self, name: str, start: NamedWeighting, _send: Callable[[Any], None]) -> NamedWeighting:
+        return self.learn(name, start)
+
+    def _release_worse(self, weighting: NamedWeighting) -> None:
+        """Drop the trained models of weightings that cannot be averaged with the best."""
+        self.tied[weighting.name] = weighting
+        known = {key: score for key, score in self.evaluator.scores.items() if key in self.evaluator.trainers}
+        tied = {key.weighting for key in ties_with_best(known, AVERAGING_MARGIN)[:MAX_AVERAGED]}
+        for name in [name for name in self.tied if name not in tied]:
+            self.evaluator.release(name)
+            del self.tied[name]
+
+    def _work_reserved_for_learning(self, budget: float) -> float:
         """Return the work of learning and evaluating one weighting, which other closed forms must not use up."""
-        needed = learning + self.evaluator.work.evaluation(self.state.classifiers[0])
-        return needed if len(self.task.folds) > 1 and needed <= self.evaluator.budget else 0.0
+        n_folds, work = len(self.task.folds), self.evaluator.work
+        needed = work.learning(n_folds) + work.evaluation(self.state.classifiers[0])
+        return needed if n_folds > 1 and needed <= budget else 0.0
 
     def _gain_over_uniform(self, weighting: NamedWeighting, classifier: str) -> tuple[float, float] | None:
         """Return the gain in validation accuracy over uniform weights; None if they were not compared."""
@@ -277,14 +323,14 @@ class ModelSearch:
         uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
         if not uniform_candidates or weighting.name == "uniform":
             return None
-        state.evaluated = {key[0] for key in scores if key[2] == state.label_propagation}
+        state.evaluated = {key.weighting for key in scores if key.label_propagation == state.label_propagation}
         if uniform_candidates[0].is_active(state):
             self._evaluate(self._closed_form("uniform"), classifier)
-        uniform = [key for key in scores if (key[0], key[2]) == ("uniform", state.label_propagation)]
+        uniform = [key for key in scores if key[::2] == ("uniform", state.label_propagation)]
         best_uniform = max(uniform, key=lambda key: scores[key].accuracy)
         score = self._evaluate(weighting, classifier)
         if all(result.weighting != "uniform" for result in self.results):
-            selected = weighting.name, classifier, state.label_propagation
+            selected = CandidateKey(weighting.name, classifier, state.label_propagation)
             self._record("uniform weights", best_uniform, scores[best_uniform])
             self._record("uniform weights", selected, score, scores[best_uniform])
         return score.accuracy_gain(scores[best_uniform])
@@ -292,7 +338,7 @@ class ModelSearch:
     def _record(
         self,
         stage: str,
-        key: tuple[str, str, bool],
+        key: CandidateKey,
         score: CandidateScore,
         other: CandidateScore | None = None,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +21,16 @@ from cge.randomness import key
 from cge.training.stored_state import TrainerState, arrays_below, finite_array
 
 _LOCK = threading.RLock()  # PyTorch has one generator and one number of threads for all threads of a process
+
+
+def _new_lock() -> None:
+    """Replace the lock in a child process, where no other thread of the parent can release it."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 Callback = Callable[[Any], None] | None  # of an epoch
