@@ -144,6 +144,9 @@ def split_blocks(count: int, size: int) -> list[tuple[int, int]]:
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n_jobs: int | None = None) -> None:
     """Call `work(*block)` for every block, on up to `n_jobs` threads; an error stops the rest and is raised here."""
     blocks = list(blocks)
+    if len(blocks) == 1:
+        work(*blocks[0])
+        return
     n_threads, remaining, failed = min(resolve_jobs(n_jobs), len(blocks)), iter(blocks), threading.Event()
 
     def run() -> None:
