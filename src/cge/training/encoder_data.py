@@ -241,7 +241,7 @@ class EncoderData:
         return self._prefixes[key]
 
     def step_vectors(self, seed: int) -> Tensor:
-        """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of starts."""
+        """Return the step vectors that networks read, `(m + n, q)`: of transitions, then of start nodes."""
         from cge.models.path_prefixes import make_step_vectors
 
         if seed not in self._step_vectors:
