@@ -146,7 +146,8 @@ class WeightingComparison:
             )
         elif self.nearly_uniform and self.weighting != "uniform":
             sentences.append(
-                "The weights are nearly uniform: paths with the same number of hops have about the same relative weight."
+                "The weights are nearly uniform: paths with the same number of hops have about the same relative "
+                "weight."
             )
         elif not self.nearly_uniform:
             size = f"Effective sample size of the path weights: {100 * self.effective_fraction:.0f} % of the paths"

@@ -330,7 +330,7 @@
     if (alone && alone[key] !== data.nodes.predicted[key])
       card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over the ensemble.`, "caption"));
     const paths = data.paths[key];
-    const ends = data.ends[key];
+    const ends = data.endpoints[key];
     const legend = make("ul", undefined, "classes");
     for (const place of new Set([key, ...paths.flatMap((path) => path[0]), ...ends.map((end) => end[0])].map((node) => data.nodes.color_class[node]))) {
       const item = make("li");
