@@ -42,9 +42,9 @@ class PathEstimator(ExplanationMixin, Estimator):
     ----------
     embedding_ : (n, d) float32
         Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates, for
-        each classifier, its projection of the propagated inputs, scaled so that it varies as much as the class scores
-        that are computed from it, the propagated labels, if they are used, and a random projection of the propagated
-        inputs, on which predictions do not depend.
+        each classifier, its projection of the propagated inputs, scaled to the variance of the class scores computed
+        from it, the propagated labels, if they are used, and a random projection of the propagated inputs, on which
+        predictions do not depend: it distinguishes nodes of one class.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
