@@ -3,7 +3,7 @@
 A weighting is one of four kinds:
 
 - *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
-- *learned edges*: an `EdgeWeighting` with the initial values of the best closed-form one, with or without hop weights and normalization;
+- *learned edges*: an `EdgeWeighting` trained from the best closed-form one, with or without hop weights and b;
 - *metapaths*: a `MetapathWeighting`, in a graph with types;
 - *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed-form weighting.
 
