@@ -89,54 +89,37 @@ def best_paths(
     `positive`, only positive values count; otherwise their size does. Unless `closed`, paths that end where they start
     do not count. At most `max_prefixes` are stored.
     """
-    problem = indptr, indices, values, hop_weights, starts, inputs, gradients, top, positive, together, closed, n_jobs
-    if len(starts) == 1 and len(indices) * len(hop_weights) <= _FEW_STEPS:
-        with interpreted():
-            paths, stored = _best_paths(*problem, min(max_prefixes, _FEW_PREFIXES))
-        if stored < _FEW_PREFIXES:
-            return paths
-    return _best_paths(*problem, max_prefixes)[0]
-
-
-def _best_paths(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    hop_weights: Array,
-    starts: Array,
-    inputs: Array,
-    gradients: Array,
-    top: int,
-    positive: bool,
-    together: bool,
-    closed: bool,
-    n_jobs: int | None,
-    max_prefixes: int,
-) -> tuple[PathSet, int]:
-    """Return the result of `best_paths`, and how many prefixes the largest search has stored."""
-    nothing = np.empty(0, np.int64)
+    nothing, weighted_edges = np.empty(0, np.int64), (indptr, indices, values, hop_weights)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
     empty = PathSet(nothing, np.empty((0, len(hop_weights) - 1), np.int64), nothing, np.empty(0))
     best, stored = [empty] * max(len(groups), 1), [0] * max(len(groups), 1)
     same = inputs.shape[1] == 1 and not (positive or together)
     if same:  # gradients are numbers: they do not change the order of a start's paths, nor which bounds are highest
         groups, gradients = [group for group in groups if gradients[group].any()], np.ones_like(gradients)
-        bounds = np.stack(_bounds(inputs, gradients[:1], positive))
-        shared = _bounds_ahead(indptr, indices, values, hop_weights, starts, bounds)
 
-    def block(first: int, stop: int) -> None:
-        for place in range(first, stop):
-            group = groups[place]
-            bounds = np.stack(_bounds(inputs, gradients[group], positive))
-            limits = hop_weights, starts[group], bounds
-            ahead = shared if same else _bounds_ahead(indptr, indices, values, *limits)
-            problem = hop_weights, starts[group], inputs, gradients[group], ahead
-            flags = positive, closed, top, max_prefixes
-            *paths, stored[place] = _search(indptr, indices, values, *problem, *flags)
-            best[place] = PathSet(*paths)
+    def search(limit: int) -> PathSet:
+        shared = np.stack(_bounds(inputs, gradients[:1], positive)) if same else None
+        shared = None if shared is None else _bounds_ahead(*weighted_edges, starts, shared)
 
-    run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
-    return concatenate_paths(best), max(stored)
+        def block(first: int, stop: int) -> None:
+            for place in range(first, stop):
+                group, ahead = groups[place], shared
+                if ahead is None:
+                    bounds = np.stack(_bounds(inputs, gradients[group], positive))
+                    ahead = _bounds_ahead(*weighted_edges, starts[group], bounds)
+                problem = *weighted_edges, starts[group], inputs, gradients[group], ahead
+                *paths, stored[place] = _search(*problem, positive, closed, top, limit)
+                best[place] = PathSet(*paths)
+
+        run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
+        return concatenate_paths(best)
+
+    if len(starts) == 1 and len(indices) * len(hop_weights) <= _FEW_STEPS:
+        with interpreted():
+            paths = search(min(max_prefixes, _FEW_PREFIXES))
+        if max(stored) < _FEW_PREFIXES:
+            return paths
+    return search(max_prefixes)
 
 
 def _bounds(inputs: Array, gradients: Array, positive: bool) -> tuple[Array, Array]:
