@@ -28,8 +28,8 @@ sys.path[:0] = [str(ROOT / "src")]
 
 SIZE = 60  # nodes of each of two communities
 CGE = ["--max-epochs", "30", "--classifier", "mlp", "--weighting", "degree"]
-PAPER = ["--method", "paper", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
-PAPER += ["--pretrain", "2", "--max-epochs", "12", "--patience", "12", "--outer-steps", "2"]
+PAPER = ["--method", "paper", "--dim", "16", "--walks-per-node", "2", "--walk-length", "8", "--window", "3"]
+PAPER += ["--pretrain", "1", "--max-epochs", "8", "--patience", "8", "--outer-steps", "2"]
 
 
 def write_graph(folder: Path) -> None:
