@@ -199,10 +199,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "kills.json")
     options = parser.parse_args()
     random, only = Random(options.seed), options.only.split(",") if options.only else None
+    import numba  # noqa: F401 - all are loaded once, before processes fork
+
     import cge.cli.app
-    import cge.estimators.cge
-    import cge.report
-    import cge.store.exports  # noqa: F401 - loaded once, before processes fork
+    import cge.estimators.encoder_fit
+    import cge.estimators.paper_model
+    import cge.report.contents
+    import cge.store.exports
+    import cge.training.paper_training  # noqa: F401
 
     results = {}
     with tempfile.TemporaryDirectory() as folder:
