@@ -28,8 +28,8 @@ sys.path[:0] = [str(ROOT / "src")]
 
 SIZE = 60  # nodes of each of two communities
 CGE = ["--max-epochs", "30", "--classifier", "mlp", "--weighting", "degree"]
-PAPER = ["--method", "paper", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
-PAPER += ["--pretrain", "2", "--max-epochs", "12", "--patience", "12", "--outer-steps", "2"]
+PAPER = ["--method", "paper", "--dim", "16", "--walks-per-node", "2", "--walk-length", "8", "--window", "3"]
+PAPER += ["--pretrain", "1", "--max-epochs", "8", "--patience", "8", "--outer-steps", "2"]
 
 
 def write_graph(folder: Path) -> None:
@@ -199,10 +199,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "kills.json")
     options = parser.parse_args()
     random, only = Random(options.seed), options.only.split(",") if options.only else None
+    import numba  # noqa: F401 - all are loaded once, before processes fork
+
     import cge.cli.app
-    import cge.estimators.cge
-    import cge.report
-    import cge.store.exports  # noqa: F401 - loaded once, before processes fork
+    import cge.estimators.encoder_fit
+    import cge.estimators.paper_model
+    import cge.report.contents
+    import cge.store.exports
+    import cge.training.paper_training  # noqa: F401
 
     results = {}
     with tempfile.TemporaryDirectory() as folder:

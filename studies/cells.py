@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +33,21 @@ class Cell:
         return f"{self.graph}/{self.method}/{self.seed}"
 
 
-def grid_cells(graphs: Sequence[str], methods: Sequence[str], only: str | None, seeds: int) -> Iterator[Cell]:
-    """Yield a cell for each seed, graph and method, or those of `only`: "cora", "cora/cge" or "*/cge"."""
+def selected_cells(graphs: Collection[str], methods: Collection[str], only: str | None) -> tuple[Collection[str], str]:
+    """Return the graphs and the method of `only`, "" for all: "cora", "cora/cge" or "*/cge"."""
     wanted, _, method = (only or "*").partition("/")
     if wanted != "*" and wanted not in graphs:
         raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(graphs)}")
     if method and method not in methods:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join(methods)}")
+        raise InputError(f"the study has no method {method!r}; it has {', '.join(map(repr, methods))}")
+    return graphs if wanted == "*" else (wanted,), method
+
+
+def grid_cells(graphs: Collection[str], methods: Collection[str], only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield a cell for each seed, graph and method, or those of `only`."""
+    graphs, method = selected_cells(graphs, methods, only)
     for seed in range(seeds):
-        for graph in graphs if wanted == "*" else (wanted,):
+        for graph in graphs:
             for name in (method,) if method else methods:
                 yield Cell(graph, name, seed)
 

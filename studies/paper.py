@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
-from cge.errors import InputError
 from cge.estimators.configs import make_estimator
 from cge.estimators.methods import find_method
 from cge.estimators.paper_cge import PaperCGE
@@ -23,7 +22,7 @@ from cge.evaluation.protocol import run_once, split_of
 from cge.models.path_networks import PathTree, PathWeighting
 from cge.sampling import Walker, subpaths
 from cge.training.paper_inner import MIN_PATH_NODES
-from studies.cells import Cell
+from studies.cells import Cell, selected_cells
 from studies.random_edges import with_random_edges
 from studies.tables import read_table
 
@@ -132,13 +131,9 @@ class OraclePaperCGE(PaperCGE):
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
     """Yield the cells of the study, or those of `only`: "cora", "cora/cge-t-lstm, oracle" or "*/planetoid-t, sgd"."""
-    wanted, _, method = (only or "*").partition("/")
-    if wanted != "*" and wanted not in GRAPHS:
-        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
-    if method and method not in METHODS:
-        raise InputError(f"the study has no method {method!r}; it has {'; '.join(METHODS)}")
+    graphs, method = selected_cells(GRAPHS, METHODS, only)
     for seed in range(seeds):
-        for graph in GRAPHS if wanted == "*" else (wanted,):
+        for graph in graphs:
             yield from (Cell(graph, name, seed) for name in methods_of(graph) if method in ("", name))
 
 

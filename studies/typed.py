@@ -15,12 +15,11 @@ from sklearn.metrics import f1_score
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
-from cge.errors import InputError
 from cge.estimators.methods import make
 from cge.evaluation.protocol import expand_classes
 from cge.evaluation.significance import mean_interval, paired_t_test
 from cge.store.atomic import write_text
-from studies.cells import Cell, read_cells
+from studies.cells import Cell, grid_cells, read_cells
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "tables_of", "write_report"]
 
@@ -38,16 +37,9 @@ _ABOUT = (
 
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
-    """Yield the cells of the study; `only` is a graph, a method, or "graph/method"."""
-    graph, _, method = (only or "*").partition("/")
-    if graph in METHODS:
-        graph, method = "*", graph
-    if graph not in ("*", *GRAPHS) or method not in ("", "*", *METHODS):
-        raise InputError(f"there is no cell {only!r}; graphs are {', '.join(GRAPHS)}, methods {', '.join(METHODS)}")
-    for seed in range(seeds):
-        for each in GRAPHS if graph == "*" else (graph,):
-            names = METHODS if method in ("", "*") else (method,)
-            yield from (Cell(each, name, seed) for name in names if (each, name) != ("aifb", "sgc"))  # no features
+    """Yield the cells of the study, or those of `only`: "imdb", "imdb/edges" or "*/edges"."""
+    every = grid_cells(GRAPHS, METHODS, only, seeds)
+    return (cell for cell in every if (cell.graph, cell.method) != ("aifb", "sgc"))  # no features
 
 
 @cache

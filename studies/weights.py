@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
-from cge.errors import InputError
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import folds_of
 from cge.estimators.configs import OuterConfig, make_estimator
@@ -30,7 +29,7 @@ from cge.sampling import Walker
 from cge.targets import Task
 from cge.training.encoder_data import EncoderData
 from studies.attempts import ATTEMPTS, attempt
-from studies.cells import Cell
+from studies.cells import Cell, selected_cells
 from studies.random_edges import with_random_edges
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of"]
@@ -111,14 +110,10 @@ _GROUPS = {
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
     """Yield the cells of the study, or those of `only`: "cora", "cora/degree", "*/auto" or "cora/ablation"."""
-    wanted, _, method = (only or "*").partition("/")
-    if wanted != "*" and wanted not in GRAPHS:
-        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
-    if method and method not in METHODS and method not in _GROUPS:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join(map(repr, [*METHODS, *_GROUPS]))}")
+    graphs, method = selected_cells(GRAPHS, [*METHODS, *_GROUPS], only)
     methods = _GROUPS.get(method, (method,)) if method else _GROUPS["main"]
     for seed in range(seeds):
-        for graph in GRAPHS if wanted == "*" else (wanted,):
+        for graph in graphs:
             for name in methods:
                 if not (name in ("cosine", "features only") and graph in _WITHOUT_FEATURES):
                     yield Cell(graph, name, seed)

@@ -71,7 +71,14 @@ def multilabel_targets() -> Any:
 # ---------------------------------------------------------------------- estimators
 
 QUICK_TRAINING: dict[str, Any] = {"max_epochs": 25, "patience": 25, "dim": 8}
-SMALL_PAPER: dict[str, Any] = {"dim": 16, "window": 4, "walks_per_node": 4, "hidden": 8, "outer_paths": 64}
+SMALL_PAPER: dict[str, Any] = {
+    "dim": 16,
+    "window": 4,
+    "walks_per_node": 4,
+    "hidden": 8,
+    "outer_paths": 64,
+    "outer_steps": 10,
+}
 
 
 def quick_cge(weighting: Any = "auto", **settings: Any) -> cge.CGE:

@@ -102,11 +102,6 @@ def r2_score(predicted: Array, labels: Array) -> float:
     return 1 - float(((labels - predicted) ** 2).sum()) / total if total else float("nan")
 
 
-def mean_absolute_error(predicted: Array, labels: Array) -> float:
-    """Return the mean of |y − ŷ|; NaN without labels."""
-    return float(np.abs(labels - predicted).mean()) if len(labels) else float("nan")
-
-
 def log_losses(probabilities: Array, labels: Array) -> Array:
     """Return −log of the probability of each node's label, `(n,)`; with multilabel the mean over classes."""
     if labels.ndim == 1:

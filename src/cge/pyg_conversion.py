@@ -63,12 +63,15 @@ def _num_nodes(data: Any, name: str, relations: list[tuple[str, ...]]) -> int:
     return max((int(column.max()) + 1 for column in used if column.size), default=0)
 
 
-def _edge_index(store: Any, relation: tuple[str, ...]) -> Array:
+def _edge_index(store: Any, relation: tuple[str, ...] = ()) -> Array:
+    """Return the `edge_index` of a graph, or of one of its relations, `(2, m)`."""
     if getattr(store, "edge_index", None) is None:
-        raise InputError(f"the relation {format_value(relation)} has no edge_index")
+        problem = f"from_pyg takes an object with edge_index, found a {type(store).__name__} without"
+        raise InputError(f"the relation {format_value(relation)} has no edge_index" if relation else problem)
     edge_index = checks.to_numpy(store.edge_index)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise InputError(f"edge_index of {format_value(relation)} must have shape (2, edges), found {edge_index.shape}")
+        of_relation = f" of {format_value(relation)}" if relation else ""
+        raise InputError(f"edge_index{of_relation} must have shape (2, edges), found {edge_index.shape}")
     return edge_index.astype(np.int64)
 
 
@@ -87,11 +90,7 @@ def _edge_attributes(
 
 def pyg_adjacency(data: Any) -> tuple[sp.csr_array, bool]:
     """Return the adjacency matrix of a PyTorch Geometric `Data`, and whether it has weights."""
-    if getattr(data, "edge_index", None) is None:
-        raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
-    edge_index = checks.to_numpy(data.edge_index)
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise InputError(f"edge_index must have shape (2, edges), found {edge_index.shape}")
+    edge_index = _edge_index(data)
     count = edge_index.shape[1]
     values, attributes = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
     if values is None and attributes is not None and checks.to_numpy(attributes).size == count:

@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "propagated", "training labels", "edge types", "hops", "relative weight"]
+COLUMNS = ["path", "ends at", "training labels", "edge types", "hops", "relative weight"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -106,7 +106,7 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     head = next(place for place, line in enumerate(lines) if line.startswith("path "))
     assert re.split(" {2,}", lines[head]) == [*COLUMNS, f"contribution to {expected.predicted}"]
     assert lines[head + 3].startswith(" → ".join(expected[2].path))
-    numbers = [str(expected[2].hops), f"{expected[2].weight:.3g}", f"{expected[2].contribution:+.4f}"]
+    numbers = [str(expected[2].hops), f"{expected[2].relative_weight:.3g}", f"{expected[2].contribution:+.4f}"]
     assert lines[head + 3].split()[-3:] == numbers
     assert " → ".join(expected[2].types) in lines[head + 3]
     assert lines[-1] == expected.table_footer()
@@ -119,7 +119,7 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (120, []),
         (80, ["training labels", "edge types", "hops"]),
-        (50, ["propagated", "training labels", "edge types", "hops"]),
+        (50, ["ends at", "training labels", "edge types", "hops"]),
     ],
 )
 def test_a_narrow_terminal_shows_fewer_columns(
@@ -248,7 +248,7 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
     files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
     assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--classifier", "1", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
-    sentence = "These are the scores of classifier 1 (mlp) of 3; probabilities are averaged over the ensemble."
+    sentence = "These are the scores of classifier mlp (index 1 of 3); probabilities are averaged over the ensemble."
     assert any(line.startswith(sentence) for line in lines)
     for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
         assert (row["classifier"], row["n_classifiers"], row["classifier_name"]) == ("1", "3", "mlp")

@@ -386,9 +386,9 @@ def test_numbers_of_the_page_are_those_of_the_model() -> None:
     expected_paths = model.explain(model.node_ids_[node], top=5)
     for (path, *numbers), expected_path in zip(contents["paths"][node], expected_paths, strict=True):
         assert [model.node_ids_[key] for key in path] == list(expected_path.path)
-        assert numbers[:2] == pytest.approx([expected_path.weight, expected_path.contribution], rel=1e-3)
-        assert numbers[2] == expected_path.propagated
-    for (end, *parts), row in zip(contents["ends"][node], expected_paths.by_endpoint, strict=True):
+        assert numbers[:2] == pytest.approx([expected_path.relative_weight, expected_path.contribution], rel=1e-3)
+        assert numbers[2] == expected_path.ends_at
+    for (end, *parts), row in zip(contents["endpoints"][node], expected_paths.by_endpoint, strict=True):
         assert model.node_ids_[end] == row.name
         assert parts == pytest.approx([row.from_inputs, row.from_label], rel=1e-3)
     assert contents["notes"][node] == expected_paths.describe_coverage()
@@ -605,8 +605,8 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
     fitted.ensemble[1][1].output_bias[:] += [99.0, -99.0]  # predicts 0 with higher confidence
     write_page(model, tmp_path / "report.html")
     tab, problems = open_page(browser, tmp_path / "report.html")
-    assert "Scores are those of classifier 0 (mlp) of 2." in tab.text_content("#explorer-caption")
-    assert "The probability is that of classifier 0 (mlp) of 2." in tab.text_content("#faithfulness-caption")
+    assert "Scores are those of classifier mlp (index 0 of 2)." in tab.text_content("#explorer-caption")
+    assert "The probability is that of classifier mlp (index 0 of 2)." in tab.text_content("#faithfulness-caption")
     assert "Predicted: 0 (50.0 %)" in tab.text_content("#node-card")
     assert "The explained classifier by itself predicts 1;" in tab.text_content("#node-card")
     assert problems == []

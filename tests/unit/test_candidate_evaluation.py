@@ -57,7 +57,7 @@ def test_dense_inputs_are_propagated_once_by_classifiers_that_drop_no_nodes() ->
         assert propagated["distilled"] is propagated["mlp"]
     inputs: Any = data.inputs("l2")
     propagation: Any = degree.propagation(data)
-    matrix = propagation.matrix.rows.toarray().astype(np.float64)
+    matrix = propagation.matrix.csr.toarray().astype(np.float64)
     expected = sum(np.linalg.matrix_power(matrix, hop) @ inputs for hop in range(5)) / 5
     np.testing.assert_allclose(propagated["mlp"], expected, atol=1e-6)  # type: ignore[arg-type]
 

@@ -217,7 +217,7 @@ def test_arrays_and_tensors_have_the_same_weights(normalization: float) -> None:
     edge_inputs, weighting = in_float64(make_edge_inputs(graph, transitions)[0], weighting)
     weighted = EdgePropagation(transitions, edge_inputs, weighting)
     fixed, trained = weighting.propagation(transitions, edge_inputs), weighted.fixed()
-    np.testing.assert_allclose(fixed.matrix.rows.data, trained.matrix.rows.data, rtol=1e-14)
+    np.testing.assert_allclose(fixed.matrix.csr.data, trained.matrix.csr.data, rtol=1e-14)
     assert fixed.hop_weights == trained.hop_weights == pytest.approx([1 / 6, -1 / 3, 1 / 2], rel=1e-15)
 
 

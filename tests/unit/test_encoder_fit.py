@@ -62,7 +62,7 @@ def edges_of(graph: Graph) -> list[list[int]]:
 @pytest.mark.parametrize("features", [True, False])
 def test_the_defaults(features: bool) -> None:
     epochs: list[Any] = []
-    model, graph = cge.CGE(), two_groups(features=False)
+    model, graph = cge.CGE(training={"max_epochs": 60}), two_groups(features=False)
     if features:
         model, graph = quick_cge(max_epochs=50, dim=None), with_sparse_features(graph)
     model.fit(graph, MOST, callback=epochs.append)

@@ -136,9 +136,9 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         assert not explanation.remainder.any()
         # Every path is listed, so those of each length add up to its sum.
         for hop, contributions in enumerate(explanation.by_hop):
-            each = [path.contributions for path in explanation if path.hops == hop and path.propagated == "features"]
+            each = [path.contributions for path in explanation if path.hops == hop and path.ends_at == "features"]
             np.testing.assert_allclose(np.sum(each, axis=0), contributions, atol=1e-10)
-        label_paths = [path for path in explanation if path.propagated == "label"]
+        label_paths = [path for path in explanation if path.ends_at == "label"]
         labels_of_paths = sum([path.contributions for path in label_paths], np.zeros(len(model.classes_)))
         np.testing.assert_allclose(labels_of_paths, explanation.label_propagation, atol=1e-10)
         assert len(explanation) == explanation.num_paths
@@ -152,8 +152,8 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         np.testing.assert_allclose(explanation.probabilities, model.predict_proba([node])[0], atol=1e-7)
         assert explanation.predicted == model.classes_[explanation.probabilities.argmax()]
         assert explanation.exact
-        for path in [path for path in explanation if path.propagated == "features"][:3]:
-            assert path.weight == pytest.approx(float(model.path_weights([path.path])[0]), rel=1e-5)
+        for path in [path for path in explanation if path.ends_at == "features"][:3]:
+            assert path.relative_weight == pytest.approx(float(model.path_weights([path.path])[0]), rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     lines = str(explanation).splitlines()
     assert [*explanation.table()] == [
         "path",
-        "propagated",
+        "ends at",
         "training labels",
         "edge types",
         "hops",
@@ -247,7 +247,7 @@ def test_contributions_are_divided_among_edge_types(which: str, request: pytest.
     assert_adds_up(explanation)
     expected = {name: np.zeros(2) for name in ("near", "far", "(self-loop)", "(no edge)")}
     for path in explanation:
-        for kind in (path.types or ("(no edge)",)) if path.propagated != "label" else ():
+        for kind in (path.types or ("(no edge)",)) if path.ends_at != "label" else ():
             expected[kind] += path.contributions / max(len(path.types), 1)
     for name, contributions in explanation.by_edge_type.items():
         np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
@@ -288,7 +288,7 @@ def test_unconnected_nodes_contribute_nothing() -> None:
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
-    head = "path  propagated  training labels  hops  relative weight  contribution to 0"
+    head = "path  ends at  training labels  hops  relative weight  contribution to 0"
     assert str(explanation).splitlines() == [head, explanation.table_footer()]
 
 
@@ -349,12 +349,12 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         np.testing.assert_allclose(explanation.scores, scores_of(model, 3, index)[0], atol=1e-5)
         assert_adds_up(explanation)
     assert [str(explanation.classifier) for explanation in explanations] == [
-        "classifier 0 (mlp) of 2",
-        "classifier 1 (mlp) of 2",
+        "classifier mlp (index 0 of 2)",
+        "classifier mlp (index 1 of 2)",
     ]
     values = explanations[1].to_dict()
     assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
-    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 0 (mlp) of 2; ")
+    assert explanations[0].describe_classifier().startswith("These are the scores of classifier mlp (index 0 of 2); ")
     nodes = np.arange(40)
     for index in (0, 1):
         own = [scores_of(model, node, index)[0].argmax() for node in nodes.tolist()]
@@ -466,16 +466,16 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     np.testing.assert_allclose(probabilities[0], model.predict_proba([7])[0], atol=1e-5)
     # The contribution of a path is its coefficient times the score of its endpoint's vector.
     weights = model.path_weights([path.path for path in explanation])
-    np.testing.assert_allclose([path.weight for path in explanation], weights, atol=1e-6)
+    np.testing.assert_allclose([path.relative_weight for path in explanation], weights, atol=1e-6)
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
     explainer = model.explainer(0)
     linear = explainer.score_function.linearize(np.array([7]), np.zeros((1, 8)))
     contributions = np.array([path.contributions for path in explanation])
     sampled = explainer.paths.top_by_weight(7, 100_000)
-    assert sampled.coefficient.sum() == pytest.approx(1)
+    assert sampled.path_weight.sum() == pytest.approx(1)
     total = sum(
         coefficient * linear.gradients[0] @ unit[end]
-        for coefficient, end in zip(sampled.coefficient, sampled.endpoints(explainer.paths.indices), strict=True)
+        for coefficient, end in zip(sampled.path_weight, sampled.endpoints(explainer.paths.indices), strict=True)
     )
     np.testing.assert_allclose(contributions.sum(0), total, atol=1e-6)
     np.testing.assert_allclose(explanation.by_hop.sum(0), total, atol=1e-6)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import cge
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.predictions import predict_nodes
-from cge.explain.contribution_tables import enough
+from cge.explain.contribution_tables import n_to_list
 from cge.explain.explanation import Explanation
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 from tests.unit.test_explain import MULTILABEL, assert_adds_up, scores_of
@@ -102,7 +102,7 @@ def test_features_and_endpoints_have_their_part_of_the_input_contributions(model
     explanation = model.explain(4, top=1000)
     column, (name, classifier, _) = explanation.target_index, model.fitted_.ensemble[0]  # type: ignore[attr-defined]
     assert name == "mlp"
-    rows = model.fitted_.data.inputs("l2").rows.toarray().astype(np.float64)  # type: ignore[attr-defined]
+    rows = model.fitted_.data.inputs("l2").csr.toarray().astype(np.float64)  # type: ignore[attr-defined]
     weight = classifier.projection.astype(np.float64)
     gradient = explainer._linearize(np.array([4])).gradients[0, column]
     propagation = explainer.paths.by_hop(np.array([4]), np.eye(2 * GROUP_SIZE)).sum(0)[0]  # (n,)
@@ -135,9 +135,9 @@ def test_the_class_tables_are_means_over_its_nodes(model: cge.CGE) -> None:
 
 def test_as_many_entries_as_cover_enough(model: cge.CGE) -> None:
     sizes = np.array([4.0, 3.0, 2.0, 1.0])
-    assert [enough(sizes, total, None) for total in (10.0, 8.0, 1e9, np.inf)] == [3, 2, 4, 4]
-    assert [enough(sizes, 10.0, top) for top in (1, 3, 9)] == [1, 3, 4]
-    assert enough(np.ones(50), 50.0, None) == 10
+    assert [n_to_list(sizes, total, None) for total in (10.0, 8.0, 1e9, np.inf)] == [3, 2, 4, 4]
+    assert [n_to_list(sizes, 10.0, top) for top in (1, 3, 9)] == [1, 3, 4]
+    assert n_to_list(np.ones(50), 50.0, None) == 10
     explanation = model.explain(4)
     for table in (explanation.by_endpoint, explanation.by_labeled_node, explanation.by_feature):
         assert len(table) == 10 or table.coverage >= 0.8

@@ -125,7 +125,7 @@ def test_types_are_those_of_the_graph() -> None:
 def rows_of(paths: PathSet, source: Any) -> list[tuple[Any, ...]]:
     """Return start, edges, coefficient and endpoint of each path."""
     ends = paths.endpoints(source.indices).tolist()
-    rows = zip(paths.start.tolist(), paths.edges.tolist(), paths.coefficient.round(12).tolist(), ends, strict=True)
+    rows = zip(paths.start.tolist(), paths.edges.tolist(), paths.path_weight.round(12).tolist(), ends, strict=True)
     return [(start, *(edge for edge in edges if edge >= 0), value, end) for start, edges, value, end in rows]
 
 
@@ -145,15 +145,15 @@ def test_the_strongest_paths_are_those_of_all_paths(top: int, hop: int | None, s
     expected = {(2, *edges, round(float(coefficient), 12), end) for edges, coefficient, end in every}
     assert len(set(rows_of(strongest, paths))) == len(strongest) == min(top, len(every))
     assert set(rows_of(strongest, paths)) <= expected
-    contributions = np.abs(strongest.coefficient * values[strongest.endpoints(paths.indices)])
+    contributions = np.abs(strongest.path_weight * values[strongest.endpoints(paths.indices)])
     np.testing.assert_allclose(contributions, [abs(value * values[end]) for _, value, end in every[:top]])
     heaviest = source.top_by_weight(2, top)
     sizes = sorted((abs(value) for _, value, _ in one_by_one(paths, 2) if value), reverse=True)
     if not sampled:  # a sample has no negative coefficients
-        np.testing.assert_allclose(np.abs(heaviest.coefficient), sizes[:top])
+        np.testing.assert_allclose(np.abs(heaviest.path_weight), sizes[:top])
     between = paths.top_by_contribution(np.array([2]), np.ones((1, 1)), np.eye(5)[:, [4]], top, hop)
     sizes = sorted((abs(value) for _, value, end in every if end == 4), reverse=True)[:top]
-    np.testing.assert_allclose(np.abs(between.coefficient), sizes)
+    np.testing.assert_allclose(np.abs(between.path_weight), sizes)
     assert set(between.endpoints(paths.indices)) <= {4}
 
 
@@ -171,7 +171,7 @@ def test_the_most_positive_paths_are_those_of_all_paths(top: int, alike: bool, s
     expected = sorted((value for value in every if value > 0), reverse=True)[:top]
     best = (sampled_like(paths) if sampled else paths).top_by_contribution(nodes, gradients, INPUTS, top, positive=True)
     rows, ends = np.searchsorted(nodes, best.start), best.endpoints(paths.indices)
-    np.testing.assert_allclose(best.coefficient * (gradients[rows] * INPUTS[ends]).sum(1), expected, atol=1e-14)
+    np.testing.assert_allclose(best.path_weight * (gradients[rows] * INPUTS[ends]).sum(1), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -182,7 +182,7 @@ def test_many_nodes_are_many_single_ones(top: int, hops: list[float], sampled: b
     source = sampled_like(paths) if sampled else paths
     strongest = source.top_by_contribution(nodes, gradients, INPUTS, top)
     of_end = INPUTS[strongest.endpoints(paths.indices)]
-    contributions = np.abs(strongest.coefficient * (gradients[strongest.start] * of_end).sum(1))
+    contributions = np.abs(strongest.path_weight * (gradients[strongest.start] * of_end).sum(1))
     assert (np.diff(strongest.start) >= 0).all()
     for node in nodes.tolist():
         every = [
@@ -251,7 +251,7 @@ def test_paths_that_return_can_be_left_out(nodes: list[int]) -> None:
     for row, node in zip(rows[:, 0], nodes, strict=True):
         values = [value * inputs[end, 0] * row for _, value, end in one_by_one(every, node) if value and end != node]
         found = strongest.take(np.flatnonzero(strongest.start == node))
-        ranked = found.coefficient * inputs[found.endpoints(paths.indices), 0] * row
+        ranked = found.path_weight * inputs[found.endpoints(paths.indices), 0] * row
         np.testing.assert_allclose(np.abs(ranked), sorted(np.abs(values), reverse=True))
     together = paths.top_by_contribution(np.array(nodes), rows, inputs, 100_000, positive=True)
     assert not (together.start == together.endpoints(paths.indices)).any()

@@ -149,7 +149,9 @@ def small(classes: int = 3, each: int = 30) -> Dataset:
 def small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
     data = small()
     monkeypatch.setattr(figures, "dataset", lambda name: data)
-    monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | {"max_epochs": 1, "pretrain": 1, "head_steps": 5})
+    quick = {"max_epochs": 1, "pretrain": 1, "head_steps": 5, "walks_per_node": 1, "outer_paths": 64}
+    monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | quick)
+    monkeypatch.setattr(figures, "_DIM", dict.fromkeys(figures._DIM, 8))
     return data
 
 
@@ -157,6 +159,7 @@ def small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
 def test_the_recorded_networks_are_that_of_the_model_and_an_untrained_copy() -> None:
     data = small()
     settings: dict[str, Any] = {"window": 3, "dim": 8, "max_epochs": 1, "pretrain": 1, "n_jobs": 1}
+    settings |= {"walks_per_node": 2, "outer_paths": 64}
     split, networks = data.splits[0], RecordedLstm()
     y, validation = data.labels_of(split.train), data.labels_of(split.validation)
     model = make_estimator(cge.PaperCGE, {**settings, "weighting": networks}).fit(data.graph, y, validation)

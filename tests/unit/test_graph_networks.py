@@ -354,7 +354,7 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
     assert (network.first.shape, network.last.shape) == ((24, 7), (7, 5 if multilabel else 2))
     assert (train.tolist(), validation.tolist()) == (TRAIN_NODES.tolist(), VALIDATION_NODES.tolist())
     assert np.array_equal(labels.numpy(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES], true))  # no others
-    sums = np.asarray(abs(features.rows).sum(axis=1)).ravel()
+    sums = np.asarray(abs(features.csr).sum(axis=1)).ravel()
     np.testing.assert_allclose(sums, 1, rtol=1e-5)
     scores = random_matrix(40, 5 if multilabel else 2)
     expected = 1 / (1 + np.exp(-scores)) if multilabel else np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
@@ -439,7 +439,7 @@ def test_probabilities_are_additional_features(dense: bool, multilabel: bool, mo
     assert np.array_equal(model.validation, labels_at(VALIDATION_NODES, true))
     own: Any = EncoderData(graph, n_jobs=1).inputs("l1")
     (features,) = seen
-    rows, before = map(np.asarray, (features, own) if dense else (features.rows.toarray(), own.rows.toarray()))
+    rows, before = map(np.asarray, (features, own) if dense else (features.csr.toarray(), own.csr.toarray()))
     assert rows.shape == (40, 24 + width)
     assert rows.dtype == np.float32
     assert np.array_equal(rows[:, :24], before)

@@ -109,8 +109,8 @@ def fitted(name: str) -> cge.CGE:
 def test_scores_are_linear_in_propagated_inputs(name: str) -> None:
     model: Any = fitted(name)
     data, (trained,) = model.fitted_.data, model.fitted_.ensemble
-    matrix = trained.weighting.propagation(data).matrix.rows.toarray().astype(np.float64)
-    inputs = data.inputs("l2").rows.toarray().astype(np.float64)
+    matrix = trained.weighting.propagation(data).matrix.csr.toarray().astype(np.float64)
+    inputs = data.inputs("l2").csr.toarray().astype(np.float64)
     rows = sum(np.linalg.matrix_power(matrix, hop) @ inputs for hop in range(5)) / 5
     lengths = np.linalg.norm(rows, axis=1)
     nodes = np.arange(40)

@@ -128,7 +128,7 @@ def test_explanations_of_metapath_weights_are_exact(model: cge.CGE) -> None:
         explanation.by_metapath.total, abs=1e-4
     )
     listed = [path for path in explanation.paths if path.hops == 2][:5]
-    assert [path.weight for path in listed] == pytest.approx(
+    assert [path.relative_weight for path in listed] == pytest.approx(
         model.path_weights([path.path for path in listed]), rel=1e-4
     )
     rows = model.metapaths(top=100)

@@ -53,6 +53,7 @@ def test_every_method_learns_and_predicts(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         graph_networks, "CGE", partial(cge.CGE, "degree", 4, classifier="mlp", training={"max_epochs": 4})
     )
+    monkeypatch.setattr(graph_networks.GCN, "append_settings", PAPER)
     row = run_once(make(name, 0, 1, **quick(name)), groups(), SPLIT)
     assert 0 <= row["metrics"]["accuracy"] <= 1
     assert (row["labels"]["train"], row["labels"]["validation"], row["n_test"]) == (6, 4, 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_no_class_loses_its_last_training_label_to_validation() -> None:
 
 
 def test_half_of_the_validation_labels_can_train_the_weighting() -> None:
-    model = small(outer_labels="validation").fit(two_groups(), partial_labels(), VALIDATION)
+    model = small(outer_labels="validation", outer_steps=None).fit(two_groups(), partial_labels(), VALIDATION)
     assert model.labels_seen_ == {"train": 14, "outer": 3, "validation": 3}
     assert all(epoch.outer_loss is not None for epoch in model.history_)
     with pytest.raises(cge.CgeError, match="outer_labels='validation' needs validation labels; pass validation"):
@@ -148,7 +149,8 @@ def test_half_of_the_validation_labels_can_train_the_weighting() -> None:
 
 
 def test_folds_need_no_epochs_without_labels() -> None:
-    model = small(pretrain=0, max_epochs=2, weighting_lr=0.1).fit(two_groups(), partial_labels(), VALIDATION)
+    quick = small(pretrain=0, max_epochs=2, weighting_lr=0.1, outer_steps=None)
+    model = quick.fit(two_groups(), partial_labels(), VALIDATION)
     assert all(epoch.outer_loss is not None for epoch in model.history_)
 
 
@@ -172,7 +174,7 @@ def test_isolated_nodes_and_components_are_predicted() -> None:
     edges = [(ids[u], ids[v]) for u, v in pairs if (u < GROUP_SIZE) == (v < GROUP_SIZE)]
     graph = cge.Graph.from_edges(edges, node_ids=[*ids, "alone"])
     labels = {ids[i]: int(TRUE_LABELS[i]) for i in range(0, NODES, 3)}
-    model = small("lstm").fit(graph, labels)
+    model = small("lstm", outer_paths=16).fit(graph, labels)
     assert model.score(ids, TRUE_LABELS) == 1.0
     assert not model.embedding_[-1].any()
     assert model.predict(["alone"])[0] in (0, 1)
@@ -228,7 +230,7 @@ def test_a_window_fits_into_a_walk() -> None:
 
 def test_a_warning_of_constant_weights() -> None:
     with pytest.warns(cge.CgeWarning, match=r"path weights are nearly constant \(0.5 ± 0\); weighting='uniform'"):
-        small(ConstantWeighting).fit(two_groups(), partial_labels())
+        small(ConstantWeighting, max_epochs=2).fit(two_groups(), partial_labels())
 
 
 def test_a_warning_of_collapsed_weights() -> None:
@@ -272,8 +274,8 @@ def test_the_printed_rule_collapses_on_cora_and_the_unrolled_does_not() -> None:
     data = cge.load_dataset("cora")
     y, v = np.full(len(data.labels), -1), np.full(len(data.labels), -1)
     y[data.split.train], v[data.split.validation] = data.labels[data.split.train], data.labels[data.split.validation]
-    settings: dict[str, Any] = {"weighting": "average", "dim": 32, "walks_per_node": 2, "patience": 99}
-    settings |= {"outer_steps": 40, "outer_paths": 512}
+    settings: dict[str, Any] = {"weighting": "average", "dim": 32, "walks_per_node": 1, "patience": 99}
+    settings |= {"outer_steps": 40, "outer_paths": 256, "weighting_lr": 0.05}
     with pytest.warns(cge.CgeWarning, match="path weights collapsed"):
         paper = paper_cge(outer="paper", **settings).fit(data.graph, y, v)
     with warnings.catch_warnings():
@@ -383,7 +385,8 @@ class StopError(Exception):
 
 def test_a_stopped_fit_continues_to_the_same_bytes(tmp_path: Path) -> None:
     """Stop in both stages, the selection of the best epoch and the second training; then run to the end."""
-    whole = small("lstm").fit(two_groups(), partial_labels())
+    quick = partial(small, "lstm", walks_per_node=1, outer_paths=16)
+    whole = quick().fit(two_groups(), partial_labels())
     for stage in ("select", "refit"):
 
         def stop(epoch: PaperEpoch, stage: str = stage) -> None:
@@ -391,10 +394,10 @@ def test_a_stopped_fit_continues_to_the_same_bytes(tmp_path: Path) -> None:
                 raise StopError
 
         with pytest.raises(StopError):
-            small("lstm").fit(two_groups(), partial_labels(), resume=tmp_path, callback=stop)
+            quick().fit(two_groups(), partial_labels(), resume=tmp_path, callback=stop)
         assert (tmp_path / f"{stage}.json").exists()
     epochs: list[PaperEpoch] = []
-    continued = small("lstm").fit(two_groups(), partial_labels(), resume=tmp_path, callback=epochs.append)
+    continued = quick().fit(two_groups(), partial_labels(), resume=tmp_path, callback=epochs.append)
     assert [epoch.epoch for epoch in epochs] == list(range(3, whole.best_epoch_ + 1))
     assert continued.embedding_.tobytes() == whole.embedding_.tobytes()
     assert continued.predict_proba().tobytes() == whole.predict_proba().tobytes()

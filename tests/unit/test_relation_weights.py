@@ -164,12 +164,12 @@ def test_types_without_features_have_learned_inputs(tmp_path: Path) -> None:
     data = EncoderData(graph)
     inputs: Any = data.inputs("l2")
     assert data.learned_nodes.tolist() == list(range(12, 21))
-    assert np.array_equal(inputs.rows.toarray(), np.eye(21))
+    assert np.array_equal(inputs.csr.toarray(), np.eye(21))
     assert data.input_names == (*range(12), *graph.node_ids[12:])
     assert not len(EncoderData(graph, "features").learned_nodes)
     part = graph.subgraph([0, 1, 14, 20])
     other: Any = EncoderData(part, training_data=data).inputs("l2")
-    assert np.array_equal(other.rows.toarray(), np.eye(21)[[0, 1, 14, 20]])
+    assert np.array_equal(other.csr.toarray(), np.eye(21)[[0, 1, 14, 20]])
     labels = {f"p{k}": f"v{k % 3}" for k in range(12)}
     for kind in ("auto", "features"):
         settings: Any = {"classifier": "mlp", "validation_fraction": 0, "training": {"max_epochs": 3}}

@@ -36,12 +36,14 @@ def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkey
         assert sizes == pytest.approx([abs(row.contribution) for row in expected])  # ties may be in another order
         if len(set(np.round(sizes, 9))) == 3:
             assert [path[0] for path in shown.paths] == [list(row.path) for row in expected]
-            assert [path[1] for path in shown.paths] == pytest.approx([row.weight for row in expected], rel=1e-5)
-            assert [path[3] for path in shown.paths] == [row.propagated for row in expected]
-        assert [end for end, *_ in shown.ends] == [row.name for row in expected.by_endpoint]
+            assert [path[1] for path in shown.paths] == pytest.approx(
+                [row.relative_weight for row in expected], rel=1e-5
+            )
+            assert [path[3] for path in shown.paths] == [row.ends_at for row in expected]
+        assert [end for end, *_ in shown.endpoints] == [row.name for row in expected.by_endpoint]
         parts = [(row.from_inputs, row.from_label) for row in expected.by_endpoint]
-        np.testing.assert_allclose([values for _, *values in shown.ends], parts, atol=1e-9)
+        np.testing.assert_allclose([values for _, *values in shown.endpoints], parts, atol=1e-9)
         assert shown.coverage == expected.describe_coverage()
     monkeypatch.setattr("cge.report.charts._MAX_SUMMED", 10)
     for node_paths in strongest_paths(model.explainer(), nodes, 3):
-        assert (len(node_paths.paths), node_paths.ends, node_paths.coverage) == (3, [], "")
+        assert (len(node_paths.paths), node_paths.endpoints, node_paths.coverage) == (3, [], "")

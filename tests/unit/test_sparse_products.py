@@ -23,7 +23,7 @@ def test_sparse_and_dense_features_give_the_same() -> None:
     gradient = torch.autograd.grad((feature_product(sparse, weight) * upstream).sum(), weight)
     torch.testing.assert_close(gradient, expected)
     picked = torch.tensor([4, 0])
-    torch.testing.assert_close(torch.from_numpy(take_rows(sparse, picked).rows.toarray()), take_rows(dense, picked))
+    torch.testing.assert_close(torch.from_numpy(take_rows(sparse, picked).csr.toarray()), take_rows(dense, picked))
 
 
 def test_sparse_products_do_not_depend_on_threads() -> None:

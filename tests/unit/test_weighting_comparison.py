@@ -59,7 +59,7 @@ def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
     assert (gain.low, gain.high) == pytest.approx((-0.150629, 0.722058), abs=1e-5)  # 2/7 ± 1.96 · √(3 − 4/7) / 7
     assert str(gain) == (
         "40.0 percentage points more accurate than uniform weights on 5 labels "
-        "(95 % confidence interval of the difference: −15.1 to +72.2 percentage points, not significant)"
+        "(95 % confidence interval of the difference: −15.1 to +72.2 percentage points, which includes 0)"
     )
     assert "40.0 percentage points less accurate than uniform weights" in str(Gain.between(baseline, correct))
     significant = Gain(0.02, 0.01, 0.03, 9)
@@ -214,7 +214,7 @@ def test_uniform_weights_are_uniform() -> None:
     assert comparison.effective_fraction == pytest.approx(1.0)
     assert comparison.weight_by_hop == pytest.approx((1.0,) * 5)
     assert (comparison.nearly_uniform, comparison.collapsed, comparison.gain) == (True, False, None)
-    assert comparison.sentences()[0] == "All paths have the same weight (uniform weights)."
+    assert comparison.sentences()[0] == "Uniform weights: random-walk propagation, every path has relative weight 1."
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")

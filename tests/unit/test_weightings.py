@@ -137,7 +137,7 @@ def test_names_are_unique_and_kinds_exclude_each_other() -> None:
         with pytest.raises(cge.CgeError, match=f"there is a weighting '{name}' already"):
             cge.register_weighting(cge.WeightingSpec(name, "is new", closed_form=two_edges))
     both = cge.WeightingSpec("both", "is both", closed_form=two_edges, network=ConstantWeighting)
-    with pytest.raises(cge.CgeError, match="either a closed form or a network"):
+    with pytest.raises(cge.CgeError, match="has either a closed form or a network"):
         cge.register_weighting(both)
     with pytest.raises(cge.CgeError, match="'gone' is not a registered closed-form weighting"):
         closed_form("gone", (), 2)

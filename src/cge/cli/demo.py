@@ -98,7 +98,7 @@ def _explanations(model: CGE, test: npt.NDArray[Any], fields: npt.NDArray[Any]) 
             {
                 "papers": list(row.path),
                 "fields": fields[graph.indices_of(row.path)].tolist(),
-                "weight": row.weight,
+                "weight": row.relative_weight,
                 "contribution": row.contribution,
             }
             for row in model.explain(paper, top=_PATHS)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FOLDED = 16  # characters to which columns of text may be folded
 # Left out first in a narrow terminal.
-_DISPENSABLE = ("edge types", "hops", "paths", "top features", "training labels", "propagated")
+_DISPENSABLE = ("edge types", "hops", "paths", "top features", "training labels", "ends at")
 _NO_LABELS = "No training labels are propagated."
 _EMPTY = {  # what is printed instead of a table without rows
     "path": "No such path contributes anything.",
@@ -152,7 +152,7 @@ def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool
         print_json({"folder": folder, "metapaths": [row.to_dict() for row in metapaths]})
     elif not quiet:
         heading("Metapaths with the largest contributions")
-        titles = ("weight", "uniform weight", "contribution", "accuracy without it")
+        titles = ("weight", "uniform weight", "contribution", "change in accuracy without it")
         columns = [("metapath", "left"), *((title, "right") for title in titles)]
         print_table(columns, (_metapath_cells(row) for row in metapaths))
         print(fill("Weights and contributions are shares of those of all metapaths.", width()))
@@ -160,7 +160,7 @@ def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool
 
 def _metapath_cells(row: MetapathWeight) -> list[str]:
     shares = [f"{share:.1%}" for share in (row.weight, row.uniform_weight, row.contribution)]
-    loss = "" if row.accuracy_loss is None else f"{-100 * row.accuracy_loss:+.1f} points"
+    loss = "" if row.accuracy_loss is None else f"{-100 * row.accuracy_loss:+.1f} percentage points"
     return [printable(row.metapath), *shares, loss]
 
 
@@ -211,7 +211,7 @@ def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
             columns[name] = [[cell(each) for each in row] for row in values]
         elif name == "features":
             columns[name] = ["; ".join(f"{feature} {value:+.4g}" for feature, value in cells) for cells in values]
-        elif name not in ("name", "label", "propagated"):
+        elif name not in ("name", "label", "ends_at"):
             columns[name] = np.array(values, np.int64 if isinstance(values[0], int) else np.float64)
         else:
             columns[name] = ["" if value is None else label_text(value) for value in values]

@@ -42,11 +42,15 @@ Validation = Annotated[
     str | None,
     file_option(
         "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[default: the fraction --validation-fraction of the training labels is held out]."
+        "\\[default: the fraction --validation-fraction of the training labels is held out; if that is fewer than 50, "
+        "'cge' uses 3-fold cross-validation on them instead]."
     ),
 ]
 Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
-Method = Annotated[str, text_option("NAME", "'cge', or 'paper' for the algorithm of the paper.", choices=METHODS)]
+Method = Annotated[
+    str,
+    text_option("NAME", "'cge', or 'paper' for the algorithm of Hou et al. 2019 (arXiv:1911.09454).", choices=METHODS),
+]
 Config = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cge.data.files.dialect import TextOptions
     from cge.data.files.edge_summary import EdgeSummary
+    from cge.data.files.edges import EdgeOptions
     from cge.data.graph_update import GraphUpdate
     from cge.graph import Graph
 
@@ -36,26 +37,7 @@ def _column(content: str) -> Any:
     return _read(metavar="COLUMN", help=f"Column of {content}.")
 
 
-SelfLoops = Annotated[
-    bool, _read("--self-loops", help="Keep the file's own self-loops and their weights; by default they are replaced.")
-]
-Weighted = Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")]
-Delimiter = Annotated[
-    str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
-]
-Header = Annotated[bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")]
-Comment = Annotated[str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")]
-Source = Annotated[str | None, _column("sources: a name, or a number from 1")]
-Target = Annotated[str | None, _column("targets")]
-Weight = Annotated[str | None, _column("edge weights")]
-EdgeType = Annotated[str | None, _column("edge types")]
 NodeColumn = Annotated[str | None, _column("nodes in the labels file: a name, or a number from 1")]
-EdgeFeatures = Annotated[
-    list[str] | None, _read(metavar="COLUMN", help="Column of numbers of the edges, which may be missing; repeat it.")
-]
-ReverseEdges = Annotated[
-    bool, _read("--reverse-edges", help="With --directed: also enter each edge in reverse, with a type of its own.")
-]
 LabelColumn = Annotated[str | None, _column("labels in the labels file")]
 LabelHeader = Annotated[
     bool | None, _read("--label-header/--no-label-header", help="Whether the first row of labels names the columns.")
@@ -139,7 +121,44 @@ def require_labels(labels: str | None, options: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Files:
+class EdgeFormat:
+    """The options about the format of a file of edges; each field is an option."""
+
+    self_loops: Annotated[
+        bool,
+        _read("--self-loops", help="Keep the file's own self-loops and their weights; by default they are replaced."),
+    ] = False
+    weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")] = (
+        None
+    )
+    delimiter: Annotated[
+        str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
+    ] = None
+    header: Annotated[
+        bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")
+    ] = None
+    comment: Annotated[
+        str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")
+    ] = "#"
+    source: Annotated[str | None, _column("sources: a name, or a number from 1")] = None
+    target: Annotated[str | None, _column("targets")] = None
+    weight: Annotated[str | None, _column("edge weights")] = None
+    edge_type: Annotated[str | None, _column("edge types")] = None
+
+    def edge_columns(self) -> dict[str, Any]:
+        """Return the columns of sources, targets, weights and types, None where they are not given."""
+        return {name: column_of(getattr(self, name)) for name in ("source", "target", "weight", "edge_type")}
+
+    def edge_options(self, **more: Any) -> EdgeOptions:
+        """Return the options of a reader of edges."""
+        from cge.data.files.edges import EdgeOptions
+
+        text = text_options(self.header, self.delimiter, self.comment)
+        return EdgeOptions(**self.edge_columns(), weighted=self.weighted, text=text, **more)
+
+
+@dataclass(frozen=True)
+class Files(EdgeFormat):
     """The options about the files of a graph; each field is an option."""
 
     edges: Annotated[str | None, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")] = None
@@ -165,8 +184,6 @@ class Files:
     ] = None
     node_list: Annotated[str | None, file_option("All node ids, isolated nodes included: {suffixes of nodes}.")] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
-    self_loops: SelfLoops = False
-    weighted: Weighted = None
     ids: Annotated[
         str,
         _read(
@@ -174,15 +191,14 @@ class Files:
             autocompletion=among("auto", "int", "str"),
         ),
     ] = "auto"
-    delimiter: Delimiter = None
-    header: Header = None
-    comment: Comment = "#"
-    source: Source = None
-    target: Target = None
-    weight: Weight = None
-    edge_type: EdgeType = None
-    edge_features: EdgeFeatures = None
-    reverse_edges: ReverseEdges = False
+    edge_features: Annotated[
+        list[str] | None,
+        _read(metavar="COLUMN", help="Column of numbers of the edges, which may be missing; repeat it."),
+    ] = None
+    reverse_edges: Annotated[
+        bool,
+        _read("--reverse-edges", help="With --directed: also enter each edge in reverse, with a type of its own."),
+    ] = False
     node_column: NodeColumn = None
     label_column: LabelColumn = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
@@ -199,7 +215,6 @@ class Files:
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""
-        from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
         if (self.edges is None) == (not self.relation_files):
@@ -207,10 +222,7 @@ class Files:
         if self.edges is not None and not Path(self.edges).exists() and self.edges.lower() in dataset_names():
             hint = "EDGES is a file, data sets by name work in 'cge evaluate' and 'cge tune'"
             raise InputError(f"{self.edges}: there is no such file", hint=hint)
-        text = text_options(self.header, self.delimiter, self.comment)
-        source, target, weight, edge_type = map(column_of, (self.source, self.target, self.weight, self.edge_type))
-        columns = tuple(map(column_of, self.edge_features or ()))
-        options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text, columns)  # type: ignore[arg-type]
+        options = self.edge_options(ids=self.ids, edge_features=tuple(map(column_of, self.edge_features or ())))
         how: dict[str, Any] = {"nodes": self.node_list, "directed": self.directed, "self_loops": self.self_loops}
         how |= {"node_types": self.node_types, "reverse_edges": self.reverse_edges}
         require_file("--attributes", self.attributes, {"attribute_columns": self.attribute_columns})
@@ -231,7 +243,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class UpdateFiles:
+class UpdateFiles(EdgeFormat):
     """The options about files of new nodes; each field is an option."""
 
     graph: Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")] = None
@@ -247,19 +259,10 @@ class UpdateFiles:
     ] = None
     feature_nodes: Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")] = None
     node_types: Annotated[str | None, file_option("A table of new nodes and their types.")] = None
-    weighted: Weighted = None
-    self_loops: SelfLoops = False
-    delimiter: Delimiter = None
-    header: Header = None
-    comment: Comment = "#"
-    source: Source = None
-    target: Target = None
-    weight: Weight = None
-    edge_type: EdgeType = None
 
     def __post_init__(self) -> None:
         """Refuse options about a file that is not given."""
-        about = {"delimiter": self.delimiter, "self_loops": self.self_loops} | self._columns()
+        about = {"delimiter": self.delimiter, "self_loops": self.self_loops} | self.edge_columns()
         about |= {"header": self.header is not None, "weighted": self.weighted is not None}
         require_file("--graph", self.graph, about)
 
@@ -268,20 +271,14 @@ class UpdateFiles:
         """The files that are given."""
         return self.graph, self.features, self.feature_nodes
 
-    def _columns(self) -> dict[str, Any]:
-        return {name: column_of(getattr(self, name)) for name in ("source", "target", "weight", "edge_type")}
-
     def read(self, model: Any) -> tuple[GraphUpdate | None, list[str]]:
         """Return the update of a model's graph, None where no file is given, and notes about how it was read."""
         if not any(self.paths):
             return None, []
-        from cge.data.files.edges import EdgeOptions
         from cge.data.files.update_files import read_graph_update
 
-        text = text_options(self.header, self.delimiter, self.comment)
-        options = EdgeOptions(**self._columns(), weighted=self.weighted, text=text)
-        how: dict[str, Any] = {"options": options, "self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
-        how["node_types"] = self.node_types
+        how: dict[str, Any] = {"self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
+        how |= {"options": self.edge_options(), "node_types": self.node_types}
         return read_graph_update(model.graph_, self.graph, self.features, **how)
 
 

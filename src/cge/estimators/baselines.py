@@ -182,7 +182,7 @@ class PropagatedFeatures(NodeVectors):
         from cge.training.walk_embedding import leading_eigenvectors
 
         inputs = EncoderData(graph, n_jobs=self.n_jobs).inputs("l2")
-        x = sp.csr_array(inputs.rows if isinstance(inputs, SparseFeatures) else inputs, dtype=np.float64)
+        x = sp.csr_array(inputs.csr if isinstance(inputs, SparseFeatures) else inputs, dtype=np.float64)
         adjacency, dim = _normalized_adjacency(graph, self_loops=True), self._width(graph)
         to_ends, to_starts = (
             partial(self._mean_over_hops, matrix) for matrix in (adjacency, sp.csr_array(adjacency.T))

@@ -46,7 +46,8 @@ class CGE(PathEstimator):
     and `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
     defines the terms and has the equations.
 
-    This is the package's own model; `PaperCGE` is the algorithm of the paper.
+    This is the package's own model; `PaperCGE` is the algorithm of the paper it started from, Hou et al. 2019
+    (arXiv:1911.09454).
 
     Attributes
     ----------
@@ -58,9 +59,9 @@ class CGE(PathEstimator):
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
     ensemble_ : list of (str, str)
-        The same with their weightings, as (weighting, classifier).
+        The weighting and the classifier of each averaged model, the most accurate first.
     label_propagation_ : bool
-        Whether propagated training labels are added to the class scores (logits).
+        Whether leave-one-out propagated training labels are added to the class scores (logits).
     prior_correction_ : bool
         Whether class scores are shifted to the class frequencies of the validation labels.
     search_results_ : list of dict
@@ -87,14 +88,19 @@ class CGE(PathEstimator):
         "auto",
         "path weighting",
         choices={
-            "auto": "selects, on the validation labels, among all but the neural networks, and some that use only "
-            "certain hops (hop profiles)"
+            "auto": "selects, on the validation labels, among all weightings below except the neural networks, plus "
+            "hop profiles (closed-form weightings of certain hops only)"
         },
         registry=weighting_descriptions,
-        callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
+        callables="a callable takes the dimension of the step vectors and returns a `PathWeighting`",
     )
     dim: int | None = param(
-        None, "dimension of projected inputs", low=1, high=4096, optional=True, none="32, or 64 above 32 classes"
+        None,
+        "dimension to which a classifier projects the propagated inputs (not used by 'sparse' and 'logistic')",
+        low=1,
+        high=4096,
+        optional=True,
+        none="32, or 64 above 32 classes",
     )
     _: KW_ONLY
     hops: int = param(4, "maximum number of hops (edges) of a path; 0 uses only the node itself", low=0, high=100)
@@ -106,18 +112,25 @@ class CGE(PathEstimator):
     classifier: str = param(
         "auto",
         "classifier of the propagated inputs",
-        choices={"auto": "selects one on the validation labels, or averages two"},
+        choices={
+            "auto": "selects on the validation labels; the probabilities of up to five candidates that perform alike "
+            "are averaged (`ensemble_`)"
+        },
         registry=classifier_descriptions,
     )
     label_propagation: bool | str = param(
         "auto",
-        "whether propagated training labels, without a node's own, are added to the class scores (logits)",
+        "whether leave-one-out propagated training labels are added to the class scores (logits)",
         choices={"auto": "decides on the validation labels"},
     )
     prior_correction: bool | str = param(
         "auto",
-        "whether class scores are corrected for the class frequencies of the labels in `validation` (at least 50)",
-        choices={"auto": "only if that lowers their log loss significantly and does not lower their accuracy"},
+        "whether class scores are shifted to the class frequencies of the validation labels, of which at least 50 must "
+        "be passed",
+        choices={
+            "auto": "only if it lowers their log loss by more than three standard errors without a clear loss of "
+            "accuracy (docs/concepts.md)"
+        },
     )
     n_estimators: int = param(
         1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
@@ -127,10 +140,10 @@ class CGE(PathEstimator):
     )
     scoring: str | None = param(
         None,
-        "score of the validation labels by which models, epochs and penalties are selected",
+        "score of the validation labels by which models, epochs and values of C are selected",
         choices={"macro_f1": "the mean F1 of the classes; prior_correction='auto' is then off"},
         optional=True,
-        none="accuracy, micro-F1 of a multilabel task, R² of numbers",
+        none="accuracy, micro-F1 in a multilabel task, R² in regression",
     )
     walks_per_node: int = param(20, "random walks per node whose prefixes are the paths that a network weights", low=1)
     task: str = param("classification", "kind of target", choices=TASKS)

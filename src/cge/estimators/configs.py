@@ -23,8 +23,8 @@ Config = TypeVar("Config")
 _PATIENCE = "epochs without a better validation accuracy after which training stops"
 
 
-def _optional(text: str, owner: str = "classifier", **bounds: float) -> Any:
-    return param(None, text, optional=True, none=f"the default of the {owner}", **bounds)
+def _optional(text: str, owner: str = "classifier, see docs/concepts.md", **bounds: float) -> Any:
+    return param(None, text, optional=True, none=f"depends on the {owner}", **bounds)
 
 
 @documented

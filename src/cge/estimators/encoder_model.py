@@ -194,7 +194,7 @@ def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array
     offset, projection = classifier.offset.astype(np.float64), classifier.projection.astype(np.float64)
     projected, features, label_paths = classifier.project(inputs).astype(np.float64), None, None
     if data.uses_features:
-        rows_of_features: Any = inputs.rows if isinstance(inputs, SparseFeatures) else inputs
+        rows_of_features: Any = inputs.csr if isinstance(inputs, SparseFeatures) else inputs
         if data.components is not None:
             rows_of_features, projection = data.dense_rows, data.components @ projection
         features = InputFeatures(rows_of_features, projection, data.input_names)

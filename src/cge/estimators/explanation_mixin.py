@@ -52,9 +52,10 @@ class ExplanationMixin:
     ) -> Explanation:
         """Return the paths that contribute most to the prediction for a node, and sums over all paths.
 
-        Paths end at node inputs (`propagated` "features" or "inputs") or, where labels are propagated, at labeled nodes
-        ("label"). With `CGE` a constant and the contributions of all paths add up to the class scores. `PaperCGE`
-        attributes its scores to paths, and a remainder is left.
+        Paths end at node inputs (`ends_at` "features" or "inputs") or, where labels are propagated, at labeled nodes
+        ("label"). With `CGE` a constant and the contributions of all paths add up exactly to the class scores of one
+        classifier; where several are averaged, `classifier` selects which. `PaperCGE` attributes its scores to paths,
+        and a remainder is left.
 
         Parameters
         ----------
@@ -66,7 +67,8 @@ class ExplanationMixin:
         hop : int, optional
             List only paths of that many hops; sums are over all.
         classifier : int or str
-            Where the probabilities of several classifiers are averaged, the index or the name of the one to explain.
+            Where the probabilities of several classifiers are averaged, the index or the name of the one to explain; by
+            default the first, the most accurate on the validation labels.
         target_class : class, optional
             The class whose score is explained; by default the predicted one.
         graph : Graph or GraphUpdate, optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -111,7 +112,7 @@ def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
 
 
 @dataclass(eq=False, kw_only=True)
-class FittedModel:
+class FittedModel(ABC):
     """A trained model, by node numbers.
 
     `inductive`: nodes of other graphs can be predicted. `exact`: class scores are a sum over paths, not only attributed
@@ -131,9 +132,9 @@ class FittedModel:
     gain_over_uniform: tuple[float, float] | None = field(init=False)
 
     @property
+    @abstractmethod
     def temperature(self) -> float:
         """The temperature of the calibrated probabilities."""
-        raise NotImplementedError
 
     def default_rows(self, graph: Graph) -> Array:
         """Return the nodes of a graph that are predicted by default: all, or those of the type of training labels."""
@@ -141,17 +142,17 @@ class FittedModel:
         name = "" if types is None or not len(self.train) else names[types[self.train.nodes[0]]]
         return graph.nodes_of_type(name) if name in graph.node_type_names else np.arange(len(graph))
 
+    @abstractmethod
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return the weights of paths of node indices, `(k,)`."""
-        raise NotImplementedError
 
     def _labels_in(self, graph: Graph | None) -> tuple[Array, Array]:
         """Return the nodes of a graph that have a training label, and their classes as zeros and ones."""
@@ -165,24 +166,24 @@ class FittedModel:
         """Return the names of the classifiers that are averaged."""
         return ["head"]
 
+    @abstractmethod
     def explainer(self, classifier: int, seed: int, graph: Graph | None = None, rows: Array | None = None) -> Explainer:
         """Return what explains predictions for all nodes, or for `rows` of a graph, by default that of training.
 
         `classifier` is the index of one in an ensemble.
         """
-        raise NotImplementedError
 
     def uniform_paths(self) -> AllPaths:
         """Return all paths of the training graph with uniform weights."""
         raise InputError("the paper's algorithm has no weights of metapaths", hint="train a CGE")
 
+    @abstractmethod
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrays(self) -> dict[str, Array]:
         """Return the arrays of a model folder, by name."""
-        raise NotImplementedError
 
 
 def learned_weights_unused(model: FittedModel) -> bool:

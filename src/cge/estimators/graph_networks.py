@@ -101,7 +101,7 @@ class GCN(_Network):
         probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)
         probabilities[:, model.classes_] = model.predict_proba(data.graph.node_ids)
         if isinstance(own, SparseFeatures):
-            return SparseFeatures(sp.csr_array(sp.hstack([own.rows, probabilities])).astype(np.float32), own.n_jobs)
+            return SparseFeatures(sp.csr_array(sp.hstack([own.csr, probabilities])).astype(np.float32), own.n_jobs)
         return torch.cat([own, torch.from_numpy(probabilities)], dim=1)
 
     def _appended_model(self) -> Any:

@@ -12,7 +12,7 @@ from cge.arrays import Array
 from cge.errors import InputError, format_list
 from cge.estimators.baselines import classify_vectors
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import TaskLabels, task_labels
+from cge.estimators.classifier import TaskLabels, as_graph
 from cge.graph import Graph
 
 
@@ -27,7 +27,8 @@ class MultiTask:
         """Return the test score of each task, by the task whose vectors are used, then by the task that is predicted.
 
         A logistic regression on the vectors alone is trained on the training labels of the predicted task; its
-        validation labels select the regularization. Scores are accuracy, or micro-F1 in a multilabel task.
+        validation labels select the regularization. Scores are those of the estimator's `scoring`: by default accuracy,
+        or micro-F1 in a multilabel task.
 
         Parameters
         ----------
@@ -74,13 +75,13 @@ def multi_task(
 
     if not tasks:
         raise InputError("there must be at least one task", parameter="tasks")
-    validation = validation or {}
+    graph, validation = as_graph(graph), validation or {}
     _check_tasks(validation, tasks, "validation")
     models, labels = {}, {}
     for name, y in tasks.items():
         model: CGE = CGE() if estimator is None else clone(estimator)
-        labels[name] = task_labels(graph, y, validation.get(name), model.task)
-        models[name] = model.fit(graph, y, validation.get(name))
+        labels[name] = model._checked_labels(graph, y, validation.get(name))
+        models[name] = model.fit(graph, labels[name])
     return MultiTask(models, labels)
 
 

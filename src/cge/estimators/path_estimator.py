@@ -28,7 +28,10 @@ from cge.store import pack_values, unpack_values
 Callback = Callable[[Any], None] | None
 
 _MAX_MAP = 5000  # nodes on the map of a notebook
-VALIDATION_FRACTION = "fraction of the training labels held out as validation labels where none are passed to fit"
+VALIDATION_FRACTION = (
+    "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
+    "than 50 labels, `CGE` uses 3-fold cross-validation on them instead (from about 20 labels)"
+)
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
@@ -39,9 +42,9 @@ class PathEstimator(ExplanationMixin, Estimator):
     ----------
     embedding_ : (n, d) float32
         Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates, for
-        each classifier, its projection of the propagated inputs, scaled so that it varies as much as the class scores
-        that are computed from it, the propagated labels, if they are used, and a random projection of the propagated
-        inputs, on which predictions do not depend.
+        each classifier, its projection of the propagated inputs, scaled to the variance of the class scores computed
+        from it, the propagated labels, if they are used, and a random projection of the propagated inputs, on which
+        predictions do not depend: it distinguishes nodes of one class.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -62,7 +65,8 @@ class PathEstimator(ExplanationMixin, Estimator):
     fitted_ : FittedModel
         The trained model behind these attributes; not part of the public interface.
     weighting_ : str
-        The path weighting that is used; "custom" for a callable. With weighting='auto' it may also be a hop profile,
+        The path weighting that is used; "custom" for a callable. With weighting='auto' it is the weighting of the most
+        accurate candidate (first entry of `ensemble_`); averaged candidates may use others. It may be a hop profile,
         such as "0 hops" or "1 hop (b=0)": a closed-form weighting (nothing is learned) of paths of these hops only.
     """
 
@@ -144,9 +148,9 @@ class PathEstimator(ExplanationMixin, Estimator):
             In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
-            calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out (`CGE`:
-            of 20 to 250 labels, each in one of three folds), and the model is then trained again on all of `y` for the
-            best number of epochs, unless `refit=False`.
+            calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
+            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels). The model is
+            then trained again on all of `y` for the best number of epochs, unless `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.

@@ -20,8 +20,8 @@ from cge.errors import InputError, Message, Spelling
 T = TypeVar("T")
 
 RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
-_THREADS = "number of threads; -1, as None: all cores"
-N_JOBS: dict[str, Any] = {"text": _THREADS, "low": 1, "also": (-1,), "optional": True}
+N_JOBS: dict[str, Any] = {"text": "number of threads", "low": 1, "also": (-1,), "optional": True}
+N_JOBS["none"] = "all cores, as -1"
 
 _Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes
 _ATTRIBUTES = "Attributes\n----------"

@@ -55,7 +55,7 @@ def _weighting_arrays(module: Any, prefix: str) -> dict[str, Array]:
 
 
 def _metapath_metadata(weighting: NamedWeighting) -> dict[str, Any]:
-    """Return what the weights of metapaths belong to, and from which closed form they start; else nothing."""
+    """Return what the weights of metapaths belong to, and the closed-form weighting they start from; else nothing."""
     if not isinstance(weighting.module, MetapathWeighting) or weighting.start is None:
         return {}
     return {"metapaths": [list(metapath) for metapath in weighting.module.metapaths], "start": weighting.start.name}

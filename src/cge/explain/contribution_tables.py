@@ -66,10 +66,10 @@ class ContributionTable(Sequence[Contributor]):
 NO_CONTRIBUTIONS = ContributionTable()
 
 
-def enough(sizes: Array, total: float, top: int | None) -> int:
+def n_to_list(sizes: Array, total: float, top: int | None) -> int:
     """Return how many of the `sizes`, descending, to list: `top`, or by default those that cover enough of `total`.
 
-    >>> enough(np.array([5.0, 3.5, 1.0, 0.5]), 10.0, None)
+    >>> n_to_list(np.array([5.0, 3.5, 1.0, 0.5]), 10.0, None)
     2
     """
     if top is not None:
@@ -83,7 +83,7 @@ def ranked(contributions: Array, top: int | None, make: Callable[[int, float], C
     entries = np.flatnonzero(contributions)
     order = entries[np.argsort(-np.abs(contributions[entries]), kind="stable")]
     sizes = np.abs(contributions[order])
-    listed = enough(sizes, float(sizes.sum()), top)
+    listed = n_to_list(sizes, float(sizes.sum()), top)
     rows = tuple(make(index, float(contributions[index])) for index in order[:listed].tolist())
     coverage = float(sizes[:listed].sum() / sizes.sum()) if len(sizes) else 1.0
     return ContributionTable(rows, float(contributions.sum()), len(order), coverage)

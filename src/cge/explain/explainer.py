@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
-from cge.explain.contribution_tables import MAX_ROWS, ContributionTable, Labels, contribution_tables, enough
+from cge.explain.contribution_tables import MAX_ROWS, ContributionTable, Labels, contribution_tables, n_to_list
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
 from cge.explain.metapath_paths import Metapath
@@ -60,50 +60,53 @@ class Explainer:
         class_index: int | None = None,
         endpoint: int | None = None,
     ) -> Explanation:
-        """Explain the score of a class, by default the predicted one; `hop` limits the listed paths, `endpoint` all."""
+        """Explain the score of a class of a node, by default the predicted one.
+
+        Only paths of `hop` hops are listed; with `endpoint`, sums too are over the paths that end there.
+        """
         nodes, inputs = np.array([node]), self._inputs
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
         linear = self._linearize(nodes)
-        parts = self._score_parts(nodes, linear.gradients[:, class_index], class_index)
-        more: dict[str, Any] = {"informed": endpoint is not None or self._is_informed(parts)}
+        terms = self._score_terms(nodes, linear.gradients[:, class_index], class_index)
+        more: dict[str, Any] = {"informed": endpoint is not None or self._is_informed(terms)}
         if endpoint is not None:
             mask = np.arange(len(self.ids))[:, None] == endpoint
-            inputs, parts = inputs * mask, [replace(part, inputs=part.inputs * mask) for part in parts]
+            inputs, terms = inputs * mask, [replace(term, inputs=term.inputs * mask) for term in terms]
         sums = _sums(linear, self.paths.by_hop(nodes, inputs), self.paths.by_type(nodes, inputs))
-        sums |= self._single_sums(parts, endpoint)
-        paths, total = self._listed(parts, class_index, top, hop), np.inf if hop is not None else float(sums["size"])
-        paths = paths[: enough(np.abs([path.contribution for path in paths]), total, top)]
+        sums |= self._single_sums(terms, endpoint)
+        paths, total = self._listed(terms, class_index, top, hop), np.inf if hop is not None else float(sums["size"])
+        paths = paths[: n_to_list(np.abs([path.contribution for path in paths]), total, top)]
         covered = min(sum(abs(path.contribution) for path in paths) / total, 1.0) if total else 1.0
         more["coverage"] = None if hop is not None else covered
-        more |= self._metapaths([parts[0]], top)
+        more |= self._metapaths([terms[0]], top)
         features = self.score_function.features
         if features is not None:
             features = replace(features, projection=features.projection @ linear.gradients[0, class_index][:, None])
         return self._explanation(nodes, class_index, [sums], paths, top, features, node, endpoint, **more)
 
     def explain_class(self, class_index: int, top: int | None = None, hop: int | None = None) -> Explanation:
-        """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
+        """Explain the score of a class: single paths, and sums over paths, averaged over the nodes predicted as it."""
         nodes = self.labeled_type_nodes()
         nodes = nodes[self.labels.target.indicators(self.probabilities[nodes])[:, class_index] != 0]
         sums: list[dict[str, Array]] = []
         paths: list[PathContribution] = []
-        input_parts: list[PathSum] = []
+        input_terms: list[PathSum] = []
         for chunk in _chunks(nodes, self.paths.batch_size):
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
             gradients = self.score_function.gradients(chunk, vectors, class_index)
-            parts = self._score_parts(chunk, gradients, class_index)
-            paths += self._listed(parts, class_index, top, hop, positive=True)
-            input_parts.append(parts[0])
-            at_endpoints = [part.source.to_endpoints(chunk, part.gradients) for part in parts]
-            each = [(part.inputs * at).sum(1) for part, at in zip(parts, at_endpoints, strict=True)]
-            parts_by_end = {"from_inputs": each[0], "from_label": np.sum(each[1:], axis=0)}
-            sums.append(parts_by_end | {"at_endpoints": at_endpoints[0]})
+            terms = self._score_terms(chunk, gradients, class_index)
+            paths += self._listed(terms, class_index, top, hop, positive=True)
+            input_terms.append(terms[0])
+            at_endpoints = [term.source.to_endpoints(chunk, term.gradients) for term in terms]
+            contributions = [(term.inputs * at).sum(1) for term, at in zip(terms, at_endpoints, strict=True)]
+            by_endpoint = {"from_inputs": contributions[0], "from_label": np.sum(contributions[1:], axis=0)}
+            sums.append(by_endpoint | {"at_endpoints": at_endpoints[0]})
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 sums.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
         paths = sorted(paths, key=lambda path: -path.contribution)[: top or MAX_ROWS]
-        more: dict[str, Any] = self._metapaths(input_parts, top)
+        more: dict[str, Any] = self._metapaths(input_terms, top)
         return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features, **more)
 
     def labeled_type_nodes(self) -> Array:
@@ -113,62 +116,63 @@ class Explainer:
         types = self.relations.node_types
         return np.flatnonzero(types == types[self.labels.nodes[0]])
 
-    def _metapaths(self, parts: list[PathSum], top: int | None) -> dict[str, ContributionTable]:
+    def _metapaths(self, terms: list[PathSum], top: int | None) -> dict[str, ContributionTable]:
         """Return the table of mean contributions to a score by metapath; none without types."""
-        if self.relations is None or not sum(len(part.nodes) for part in parts):
+        if self.relations is None or not sum(len(term.nodes) for term in terms):
             return {}
         total: dict[Metapath, float] = {}
-        rest, count = 0.0, sum(len(part.nodes) for part in parts)
-        for part in parts:
-            sums, others = metapath_sums(part.source, self.relations, part.nodes, part.gradients, part.inputs)
-            rest += others / count
+        rest, num_nodes = 0.0, sum(len(term.nodes) for term in terms)
+        for term in terms:
+            sums, others = metapath_sums(term.source, self.relations, term.nodes, term.gradients, term.inputs)
+            rest += others / num_nodes
             for metapath, value in sums.items():
-                total[metapath] = total.get(metapath, 0.0) + value / count
-        start_type = str(self.relations.node_types[parts[0].nodes[0]])
+                total[metapath] = total.get(metapath, 0.0) + value / num_nodes
+        start_type = str(self.relations.node_types[terms[0].nodes[0]])
         return {"by_metapath": metapath_table(total, rest, self.relations, start_type, top)}
 
-    def _score_parts(self, nodes: Array, gradients: Array, class_index: int) -> list[PathSum]:
-        """Return the sums over paths that a class score consists of; `gradients (q, d)` are those of this score."""
+    def _score_terms(self, nodes: Array, gradients: Array, class_index: int) -> list[PathSum]:
+        """Return the terms of a class score that are sums over paths; `gradients (q, d)` are those of this score."""
         labels, kind = self.score_function.label_paths, INPUTS if self.score_function.features is None else FEATURES
-        parts = [PathSum(kind, self.paths, nodes, self._inputs, gradients)]
+        terms = [PathSum(kind, self.paths, nodes, self._inputs, gradients)]
         if labels is not None:
-            slopes, values = labels.slopes(nodes)[:, [class_index]], labels.values([class_index])
-            parts.append(PathSum(LABEL, labels.paths, nodes, values, slopes))
-        return parts
+            label_gradients, values = labels.gradients(nodes)[:, [class_index]], labels.values([class_index])
+            terms.append(PathSum(LABEL, labels.paths, nodes, values, label_gradients))
+        return terms
 
-    def _is_informed(self, parts: list[PathSum]) -> bool:
-        """Say whether a path of one node leads to features, to a label, or to the learned input of another node."""
-        ends = [np.flatnonzero(part.source.to_endpoints(part.nodes, np.ones((1, 1)))) for part in parts]
-        ends[0] = ends[0] if parts[0].kind == FEATURES else np.setdiff1d(ends[0], parts[0].nodes)
-        chunks = ((part, chunk) for part, rows in zip(parts, ends, strict=True) for chunk in _chunks(rows, 10_000))
-        return not self.paths.exact or any(part.inputs[chunk].any() for part, chunk in chunks)
+    def _is_informed(self, terms: list[PathSum]) -> bool:
+        """Return whether a path of the node leads to features, to a label, or to the learned input of another node."""
+        endpoints = [np.flatnonzero(term.source.to_endpoints(term.nodes, np.ones((1, 1)))) for term in terms]
+        endpoints[0] = endpoints[0] if terms[0].kind == FEATURES else np.setdiff1d(endpoints[0], terms[0].nodes)
+        chunks = ((term, chunk) for term, rows in zip(terms, endpoints, strict=True) for chunk in _chunks(rows, 10_000))
+        return not self.paths.exact or any(term.inputs[chunk].any() for term, chunk in chunks)
 
-    def _single_sums(self, parts: list[PathSum], endpoint: int | None) -> dict[str, Any]:
+    def _single_sums(self, terms: list[PathSum], endpoint: int | None) -> dict[str, Any]:
         """Return the sums over the paths of one node by endpoint, `(n,)`."""
-        each, size, number = (np.array([part.each(of)[:, 0] for part in parts]) for of in (np.positive, np.abs, count))
-        coefficients = self.paths.to_endpoints(parts[0].nodes, np.ones((1, 1)))
+        by_endpoint = [np.array([term.each(of)[:, 0] for term in terms]) for of in (np.positive, np.abs, count)]
+        contributions, sizes, num_paths = by_endpoint
+        path_weights = self.paths.to_endpoints(terms[0].nodes, np.ones((1, 1)))
         if endpoint is not None:
-            coefficients *= np.arange(len(self.ids))[:, None] == endpoint
-        sums = {"size": size.sum(), "at_endpoints": coefficients, "num_paths": number.sum(0)}
-        return sums | {"from_inputs": each[0], "from_label": each[1:].sum(0)}
+            path_weights *= np.arange(len(self.ids))[:, None] == endpoint
+        sums = {"size": sizes.sum(), "at_endpoints": path_weights, "num_paths": num_paths.sum(0)}
+        return sums | {"from_inputs": contributions[0], "from_label": contributions[1:].sum(0)}
 
     def _listed(
-        self, parts: list[PathSum], class_index: int, top: int | None, hop: int | None, positive: bool = False
+        self, terms: list[PathSum], class_index: int, top: int | None, hop: int | None, positive: bool = False
     ) -> list[PathContribution]:
-        """Return the paths with the largest contributions, whatever they end at."""
+        """Return the paths with the largest contributions among all terms of the score."""
         listed: list[PathContribution] = []
-        for part in parts:
-            listed += self._path_contributions(part, top or MAX_ROWS, hop, class_index, positive)
+        for term in terms:
+            listed += self._path_contributions(term, top or MAX_ROWS, hop, class_index, positive)
         return sorted(listed, key=lambda path: -abs(path.contribution))[: top or MAX_ROWS]
 
-    def predicted_parts(self, nodes: Array) -> Iterator[list[PathSum]]:
-        """Yield the sums over paths that the scores of predicted classes consist of, for the nodes of each class."""
+    def predicted_terms(self, nodes: Array) -> Iterator[list[PathSum]]:
+        """Yield the terms of the scores of predicted classes that are sums over paths, for the nodes of each class."""
         for chunk in _chunks(nodes, self.paths.batch_size):
             vectors, class_indices = self._vectors(chunk), self.probabilities[chunk].argmax(1)
             gradients = self.score_function.gradients(chunk, vectors, class_indices)
             for class_index in np.unique(class_indices).tolist():
                 rows = class_indices == class_index
-                yield self._score_parts(chunk[rows], gradients[rows], class_index)
+                yield self._score_terms(chunk[rows], gradients[rows], class_index)
 
     def predict_alone(self, nodes: Array) -> Array:
         """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
@@ -178,11 +182,11 @@ class Explainer:
 
     def predicted_gradients(self, nodes: Array) -> Array:
         """Return gradients of the scores of predicted classes above the mean over classes, `(q, d)`; nodes ascend."""
-        class_indices, parts = self.probabilities[nodes].argmax(1), []
+        class_indices, gradients = self.probabilities[nodes].argmax(1), []
         for rows in _chunks(np.arange(len(nodes)), min(self._batch_size, self.paths.batch_size)):
             linear = self._linearize(nodes[rows])
-            parts.append(self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices[rows]])
-        return np.concatenate(parts)
+            gradients.append(self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices[rows]])
+        return np.concatenate(gradients)
 
     def mean_contributions(self, nodes: Array) -> Array:
         """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of ascending nodes, `(K+1,)`.
@@ -202,15 +206,15 @@ class Explainer:
     def _inputs(self) -> Array:
         return self.score_function.inputs
 
-    def _path_sums(self, nodes: Array) -> Array:
+    def _input_sums(self, nodes: Array) -> Array:
         """Return the sums over all paths of some nodes, `(q, d)`."""
         return np.asarray(self.paths.by_hop(nodes, self._inputs).sum(0))
 
     def _vectors(self, nodes: Array) -> Array:
-        return self.score_function.vectors_at(nodes, self._path_sums(nodes))
+        return self.score_function.vectors_at(nodes, self._input_sums(nodes))
 
     def _linearize(self, nodes: Array) -> LinearScores:
-        return self.score_function.linearize(nodes, self._path_sums(nodes))
+        return self.score_function.linearize(nodes, self._input_sums(nodes))
 
     @property
     def _batch_size(self) -> int:
@@ -220,13 +224,13 @@ class Explainer:
     def _contributions(self, paths: PathSet) -> Array:
         """Return the contributions of paths to each class score, `(b, c)`."""
         contributions = np.empty((len(paths), len(self.labels.classes)))
-        ends = paths.endpoints(self.paths.indices)
+        endpoints = paths.endpoints(self.paths.indices)
         for nodes in _chunks(np.unique(paths.start), min(self._batch_size, self.paths.batch_size)):
             linear = self._linearize(nodes)
             rows = np.flatnonzero(np.isin(paths.start, nodes))
             gradients = linear.gradients[np.searchsorted(nodes, paths.start[rows])]
-            products = np.einsum("bcd,bd->bc", gradients, self._inputs[ends[rows]])
-            contributions[rows] = products * paths.coefficient[rows, None]
+            products = np.einsum("bcd,bd->bc", gradients, self._inputs[endpoints[rows]])
+            contributions[rows] = products * paths.path_weight[rows, None]
         return contributions
 
     def _explanation(
@@ -241,7 +245,7 @@ class Explainer:
         endpoint: int | None = None,
         **more: Any,
     ) -> Explanation:
-        """Return an explanation from single paths and the sums over chunks of nodes."""
+        """Return an explanation from the listed paths and the sums over paths, which are averaged over nodes."""
         classes, names = self.labels.classes, () if self.paths.types is None else self.paths.types.names
         rows = {"by_hop": self.paths.hops + 1, "by_type": len(names)}
         zeros = {name: np.zeros(len(classes)) for name in _PARTS}
@@ -285,20 +289,20 @@ class Explainer:
         return tuple(self.labels.classes[order[predicted[order]]].tolist())
 
     def _path_contributions(
-        self, part: PathSum, top: int, hop: int | None, class_index: int, positive: bool
+        self, term: PathSum, top: int, hop: int | None, class_index: int, positive: bool
     ) -> list[PathContribution]:
-        """Return the paths of a part of the score with the largest contributions, with ids and weights."""
-        paths, labels, source = part.top(top, hop, positive), self.score_function.label_paths, part.source
-        is_label = part.kind == LABEL and labels is not None
+        """Return the paths of a term of the score with the largest contributions, with ids and relative weights."""
+        paths, labels, source = term.top(top, hop, positive), self.score_function.label_paths, term.source
+        is_label = term.kind == LABEL and labels is not None
         contributions = labels.contributions(paths) if is_label else self._contributions(paths)  # type: ignore[union-attr]
-        batch, weights = PathBatch(paths.nodes(source.indices), paths.length), source.weights(paths).tolist()
+        batch, relative_weights = PathBatch(paths.nodes(source.indices), paths.length), source.weights(paths).tolist()
         rows, edge_types = [], self.paths.types
         for row, distinct in enumerate(batch.diversity.tolist()):
             nodes, own = batch.nodes[row, : batch.length[row]], contributions[row]
             ids, of_nodes = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
             types = () if edge_types is None else edge_types.named(paths.edges[row])
             value = float(own[class_index])
-            rows.append(PathContribution(ids, weights[row], value, own, distinct, of_nodes, types, part.kind))
+            rows.append(PathContribution(ids, relative_weights[row], value, own, distinct, of_nodes, types, term.kind))
         return rows
 
     # ------------------------------------------------------------------ faithfulness
@@ -310,14 +314,14 @@ class Explainer:
             single, class_index = np.array([node]), int(self.probabilities[node].argmax())
             linear = self._linearize(single)
             paths = self.paths.top_by_weight(node, max_paths)
-            parts = paths.coefficient[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
+            weighted_inputs = paths.path_weight[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
 
             def predict(vectors: Array, node: int = node, class_index: int = class_index) -> Array:
                 scores = self.score_function.scores(np.full(len(vectors), node), vectors)
                 return np.asarray(self.labels.target.outputs(scores / self.temperature)[:, class_index])
 
-            rest = linear.vectors[0] - parts.sum(0)
-            orders = parts @ linear.gradients[0, class_index], np.abs(paths.coefficient)
+            rest = linear.vectors[0] - weighted_inputs.sum(0)
+            orders = weighted_inputs @ linear.gradients[0, class_index], np.abs(paths.path_weight)
             random = generator(seed, "faithfulness", node)
-            curves.append(faithfulness_curves(parts, rest, *orders, predict, fractions, repeats, random))
+            curves.append(faithfulness_curves(weighted_inputs, rest, *orders, predict, fractions, repeats, random))
         return Faithfulness.concatenate(curves, fractions)

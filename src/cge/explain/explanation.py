@@ -16,7 +16,7 @@ from cge.html_tables import html_table
 
 # Columns of text; the others are numbers.
 TEXT_COLUMNS = (
-    "path", "propagated", "training labels", "edge types", "endpoint", "training label", "top features",
+    "path", "ends at", "training labels", "edge types", "endpoint", "training label", "top features",
     "labeled node", "label", "feature", "metapath",
 )  # fmt: skip
 # How contributions can be added up → the attribute of an explanation, and the title of its first column.
@@ -28,7 +28,8 @@ TABLES = {
     "metapath": ("by_metapath", "metapath"),
 }
 NO_INFORMATION = (
-    "There is no information about this node: no path leads to features or labels. It gets the class priors."
+    "There is no information about this node: no path leads to features or labels. "
+    "Its probabilities are the class frequencies of the training labels."
 )
 _OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
 _MAX_NAME = 14  # characters of a class in a column title
@@ -74,7 +75,7 @@ class ClassifierInfo:
     """Which classifier of an ensemble is explained: its `index`, the `count` of classifiers, and its `name`.
 
     >>> print(ClassifierInfo(0, 3, "consistency"))
-    classifier 0 (consistency) of 3
+    classifier consistency (index 0 of 3)
     """
 
     index: int = 0
@@ -82,7 +83,7 @@ class ClassifierInfo:
     name: str = "head"
 
     def __str__(self) -> str:
-        return f"classifier {self.index} ({self.name}) of {self.count}"
+        return f"classifier {self.name} (index {self.index} of {self.count})"
 
 
 SINGLE_CLASSIFIER = ClassifierInfo()
@@ -96,26 +97,26 @@ class PathContribution:
     ----------
     path : tuple
         Ids of its nodes, the explained one first; `distinct_nodes` is the number of distinct ones.
-    weight : float
-        The relative path weight: A(p) divided by that of uniform weights, as in `CGE.path_weights`.
+    relative_weight : float
+        The path weight A(p) divided by that under uniform weights, as in `CGE.path_weights`.
     contribution, contributions : float, (c,) float64
         To the score of the target class, and of each class.
     labels : tuple
         The training label of each of its nodes, or None; in a multilabel task a tuple.
     types : tuple of str
         The type of each edge, "(self-loop)" for a step to the node itself; empty where edges have no types.
-    propagated : {"features", "inputs", "label"}
-        What it propagates from its endpoint: the features, a learned or walk vector (`inputs`), or the training label.
+    ends_at : {"features", "inputs", "label"}
+        What it ends at: the features of its endpoint, a learned or walk vector (`inputs`), or the training label.
     """
 
     path: tuple[Any, ...]
-    weight: float
+    relative_weight: float
     contribution: float
     contributions: Array
     distinct_nodes: int
     labels: tuple[Any, ...]
     types: tuple[str, ...] = ()
-    propagated: str = "inputs"
+    ends_at: str = "inputs"
 
     @property
     def hops(self) -> int:
@@ -124,12 +125,12 @@ class PathContribution:
 
     def row(self, classes: Sequence[Any]) -> dict[str, Any]:
         """Return plain values by name."""
-        numbers = {name: getattr(self, name) for name in ("hops", "distinct_nodes", "weight", "contribution")}
+        numbers = {name: getattr(self, name) for name in ("hops", "distinct_nodes", "relative_weight", "contribution")}
         return {
             "path": list(self.path),
             "training_labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
             "edge_types": list(self.types),
-            "propagated": self.propagated,
+            "ends_at": self.ends_at,
             **numbers,
             "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),
         }
@@ -179,8 +180,7 @@ class Explanation(Sequence[PathContribution]):
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, to a label, or to the learned input of another node. Otherwise there is no
-        information about the node, and its probabilities are the class priors.
+        Whether a path leads to features, to a label, or to the learned input of another node; see `NO_INFORMATION`.
     """
 
     node: Any
@@ -251,11 +251,11 @@ class Explanation(Sequence[PathContribution]):
         if by == "path":
             columns = {
                 "path": [joined(path.path) for path in self.paths],
-                "propagated": [path.propagated for path in self.paths],
+                "ends at": [path.ends_at for path in self.paths],
                 "training labels": [joined(path.labels) for path in self.paths],
                 "edge types": [joined(path.types) for path in self.paths],
                 "hops": [str(path.hops) for path in self.paths],
-                self._weight_title: [f"{path.weight:.3g}" for path in self.paths],
+                self._weight_title: [f"{path.relative_weight:.3g}" for path in self.paths],
                 contribution: [signed(path.contribution) for path in self.paths],
             }
             return {title: cells for title, cells in columns.items() if title != "edge types" or self.by_edge_type}

@@ -1,7 +1,7 @@
 """The paths of weighted metapaths as all paths of another graph, whose nodes are pairs of a node and a prefix.
 
 Node v after the prefix q of a metapath is number q · n + v; an edge of relation r leads from q to the prefix qr. The
-weight of a metapath is a factor of the input of its endpoints, so that a path's coefficient is a product of edge
+weight of a metapath is a factor of the input of its endpoints, so that a path's weight is a product of edge
 weights and everything that `AllPaths` computes holds.
 """
 
@@ -20,7 +20,7 @@ Metapath = tuple[int, ...]
 
 
 class MetapathPaths(PathSource):
-    """All paths that follow one of some metapaths, with coefficients w_m Π s over their edges.
+    """All paths that follow one of some metapaths, with weights w_m Π s over their edges.
 
     `codes (m,)` are the relations of transitions, `values (m,)` are s, `weights` w by metapath. Relative weights are
     relative to `walk (m,)`, the transition probabilities of a random walk.
@@ -80,8 +80,8 @@ class MetapathPaths(PathSource):
         best = self._paths.top_by_contribution(nodes, gradients, self._inputs(inputs), top, hop, positive=positive)
         prefix = best.endpoints(self._paths.indices) // self.num_nodes
         edges = np.where(best.edges >= 0, self._edge[best.edges], -1) if len(self._edge) else best.edges
-        coefficient = best.coefficient * self.metapath_weights[prefix]
-        return PathSet(best.start, edges, best.length, coefficient)
+        path_weight = best.path_weight * self.metapath_weights[prefix]
+        return PathSet(best.start, edges, best.length, path_weight)
 
     def by_metapath(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
         """Return `to_endpoints` for each prefix of a metapath, `(Q, n, d)`."""
@@ -89,7 +89,7 @@ class MetapathPaths(PathSource):
         return np.asarray(of(self.metapath_weights)[:, None, None] * ends)
 
     def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
-        """Return for each node the sum over the paths that end there of coefficient × `rows (q, d)` of the start."""
+        """Return for each node the sum over the paths that end there of path weight × `rows (q, d)` of the start."""
         return np.asarray(self.by_metapath(nodes, rows, of).sum(0))
 
     def along(self, metapath: Metapath, inputs: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.explain.contribution_tables import ContributionTable, Contributor, enough
+from cge.explain.contribution_tables import ContributionTable, Contributor, n_to_list
 from cge.explain.metapath_paths import Metapath, MetapathPaths
 from cge.explain.path_sources import AllPaths, PathSource, SampledPaths
 from cge.graph import Graph
@@ -156,7 +156,7 @@ def _sampled_sums(
 def along_metapath(
     source: AllPaths | MetapathPaths, relations: EdgeRelations, metapath: Metapath, inputs: Array
 ) -> Array:
-    """Return the sum over the paths of one metapath from every node of coefficient × input of the endpoint, `(n, d)`.
+    """Return the sum over the paths of one metapath from every node of path weight × input of the endpoint, `(n, d)`.
 
     F_j(t), the sum over paths of t edges along the relations from the j-th on, is M_0 F_j(t−1) + M_j F_{j+1}(t−1).
     """
@@ -185,7 +185,7 @@ def metapath_table(
     order = sorted((key for key, value in sums.items() if value), key=lambda key: -abs(sums[key]))
     sizes = np.abs([sums[key] for key in order])
     size = float(sizes.sum()) + abs(rest)
-    listed = enough(sizes, size, top) if len(sizes) else 0
+    listed = n_to_list(sizes, size, top) if len(sizes) else 0
     rows = tuple(Contributor(relations.name(key, start_type), sums[key]) for key in order[:listed])
     coverage = float(sizes[:listed].sum()) / size if size else 1.0
     return ContributionTable(rows, sum(sums.values()) + rest, len(order) + bool(abs(rest) > 1e-12), coverage)

@@ -28,22 +28,22 @@ _FEW_STEPS, _FEW_PREFIXES = 200_000, 20_000  # edges × hops, and prefixes, that
 
 @dataclass(frozen=True, eq=False)
 class PathSet:
-    """Paths: `start (b,)`, `edges (b, K)` by number, padded with −1, `length (b,)` in nodes, `coefficient (b,)`.
+    """Paths: `start (b,)`, `edges (b, K)` by number, padded with −1, `length (b,)` in nodes, `path_weight (b,)`.
 
-    The coefficient is the factor by which a path multiplies the input of its endpoint.
+    The path weight A(p) is the factor by which a path multiplies the input of its endpoint.
     """
 
     start: Array
     edges: Array
     length: Array
-    coefficient: Array
+    path_weight: Array
 
     def __len__(self) -> int:
         return len(self.start)
 
     def take(self, indices: Array) -> PathSet:
         """Return some of the paths."""
-        return PathSet(self.start[indices], self.edges[indices], self.length[indices], self.coefficient[indices])
+        return PathSet(self.start[indices], self.edges[indices], self.length[indices], self.path_weight[indices])
 
     def nodes(self, indices: Array) -> Array:
         """Return the nodes of each path, `(b, K+1)`, padded with −1; edge number e leads to `indices[e]`."""
@@ -56,12 +56,12 @@ class PathSet:
     def contributions(self, nodes: Array, gradients: Array, inputs: Array, indices: Array) -> Array:
         """Return the contributions of paths from ascending `nodes (q,)`, given gradients `(q, d)`, `(b,)`."""
         of_start, of_end = gradients[np.searchsorted(nodes, self.start)], inputs[self.endpoints(indices)]
-        return np.asarray(self.coefficient * np.einsum("ij,ij->i", of_start, of_end))
+        return np.asarray(self.path_weight * np.einsum("ij,ij->i", of_start, of_end))
 
 
 def concatenate_paths(parts: Sequence[PathSet]) -> PathSet:
     """Return the paths of several sets in one."""
-    names = ("start", "edges", "length", "coefficient")
+    names = ("start", "edges", "length", "path_weight")
     return PathSet(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
@@ -84,59 +84,42 @@ def best_paths(
     """Return the paths of the highest values, descending: `top` from each node, node after node, or from all together.
 
     `indptr (n+1,)`, `indices (m,)` and `values (m,)` are the edges from each node, where they lead, and s ≥ 0 of each;
-    `hop_weights (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its coefficient times
+    `hop_weights (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its path weight times
     ⟨inputs_v, gradients_i⟩, of `inputs (n, d)` and `gradients (q, d)`; paths of value zero are left out. With
     `positive`, only positive values count; otherwise their size does. Unless `closed`, paths that end where they start
     do not count. At most `max_prefixes` are stored.
     """
-    problem = indptr, indices, values, hop_weights, starts, inputs, gradients, top, positive, together, closed, n_jobs
-    if len(starts) == 1 and len(indices) * len(hop_weights) <= _FEW_STEPS:
-        with interpreted():
-            paths, stored = _best_paths(*problem, min(max_prefixes, _FEW_PREFIXES))
-        if stored < _FEW_PREFIXES:
-            return paths
-    return _best_paths(*problem, max_prefixes)[0]
-
-
-def _best_paths(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    hop_weights: Array,
-    starts: Array,
-    inputs: Array,
-    gradients: Array,
-    top: int,
-    positive: bool,
-    together: bool,
-    closed: bool,
-    n_jobs: int | None,
-    max_prefixes: int,
-) -> tuple[PathSet, int]:
-    """Return the result of `best_paths`, and how many prefixes the largest search has stored."""
-    nothing = np.empty(0, np.int64)
+    nothing, weighted_edges = np.empty(0, np.int64), (indptr, indices, values, hop_weights)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
     empty = PathSet(nothing, np.empty((0, len(hop_weights) - 1), np.int64), nothing, np.empty(0))
     best, stored = [empty] * max(len(groups), 1), [0] * max(len(groups), 1)
     same = inputs.shape[1] == 1 and not (positive or together)
     if same:  # gradients are numbers: they do not change the order of a start's paths, nor which bounds are highest
         groups, gradients = [group for group in groups if gradients[group].any()], np.ones_like(gradients)
-        bounds = np.stack(_bounds(inputs, gradients[:1], positive))
-        shared = _bounds_ahead(indptr, indices, values, hop_weights, starts, bounds)
 
-    def block(first: int, stop: int) -> None:
-        for place in range(first, stop):
-            group = groups[place]
-            bounds = np.stack(_bounds(inputs, gradients[group], positive))
-            limits = hop_weights, starts[group], bounds
-            ahead = shared if same else _bounds_ahead(indptr, indices, values, *limits)
-            problem = hop_weights, starts[group], inputs, gradients[group], ahead
-            flags = positive, closed, top, max_prefixes
-            *paths, stored[place] = _search(indptr, indices, values, *problem, *flags)
-            best[place] = PathSet(*paths)
+    def search(limit: int) -> PathSet:
+        shared = np.stack(_bounds(inputs, gradients[:1], positive)) if same else None
+        shared = None if shared is None else _bounds_ahead(*weighted_edges, starts, shared)
 
-    run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
-    return concatenate_paths(best), max(stored)
+        def block(first: int, stop: int) -> None:
+            for place in range(first, stop):
+                group, ahead = groups[place], shared
+                if ahead is None:
+                    bounds = np.stack(_bounds(inputs, gradients[group], positive))
+                    ahead = _bounds_ahead(*weighted_edges, starts[group], bounds)
+                problem = *weighted_edges, starts[group], inputs, gradients[group], ahead
+                *paths, stored[place] = _search(*problem, positive, closed, top, limit)
+                best[place] = PathSet(*paths)
+
+        run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
+        return concatenate_paths(best)
+
+    if len(starts) == 1 and len(indices) * len(hop_weights) <= _FEW_STEPS:
+        with interpreted():
+            paths = search(min(max_prefixes, _FEW_PREFIXES))
+        if max(stored) < _FEW_PREFIXES:
+            return paths
+    return search(max_prefixes)
 
 
 def _bounds(inputs: Array, gradients: Array, positive: bool) -> tuple[Array, Array]:
@@ -164,7 +147,7 @@ def _search(
     top: int,
     max_prefixes: int,
 ) -> tuple[Array, Array, Array, Array, int]:
-    """Return start, edges, length and coefficient of the best paths from some nodes, and the number of prefixes."""
+    """Return start, edges, length and weight of the best paths from some nodes, and the number of prefixes."""
     # A prefix: its parent (the prefix without the last edge), that edge, its last node, the row of its start, the
     # number of edges of the whole path, and how many of them are missing.
     prefixes = [(-1, -1, 0, 0, 0, 0) for _ in range(0)]
@@ -202,14 +185,14 @@ def _search(
                     prefixes.append((prefix, edge, int(node), row, hop, missing - 1))
                     products.append(product)
     start, length = np.empty(len(done), np.int64), np.empty(len(done), np.int64)
-    edges, coefficient = np.full((len(done), len(hop_weights) - 1), -1), np.empty(len(done))
+    edges, path_weight = np.full((len(done), len(hop_weights) - 1), -1), np.empty(len(done))
     for place in range(len(done)):
         prefix = done[place]
         _, _, _, row, hop, _ = prefixes[prefix]
-        start[place], length[place], coefficient[place] = starts[row], hop + 1, hop_weights[hop] * products[prefix]
+        start[place], length[place], path_weight[place] = starts[row], hop + 1, hop_weights[hop] * products[prefix]
         for position in range(hop - 1, -1, -1):
             prefix, edges[place, position] = prefixes[prefix][:2]
-    return start, edges, length, coefficient, len(prefixes)
+    return start, edges, length, path_weight, len(prefixes)
 
 
 @kernel

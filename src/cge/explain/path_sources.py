@@ -21,9 +21,9 @@ from cge.models.sparse_products import array_product
 SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 
 
-def count(coefficients: Array) -> Array:
-    """Return 1 for each coefficient that is not zero."""
-    return np.abs(np.sign(coefficients))
+def count(values: Array) -> Array:
+    """Return 1 for each value that is not zero."""
+    return np.abs(np.sign(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +54,13 @@ class EdgeTypes:
 class PathSource(ABC):
     """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
 
-    The input of a path's endpoint, times the path's coefficient, is added to the vector of its start. `hops` is K, the
+    The input of a path's endpoint, times the path weight, is added to the vector of its start. `hops` is K, the
     edges of the longest path; `batch_size` the number of nodes whose paths are best processed together; edge number e
     leads to `indices[e]`; `exact` says whether scores are a sum over these paths.
     """
 
     exact: bool
-    nonnegative: bool  # no coefficient is negative
+    nonnegative: bool  # no path weight is negative
     hops: int
     batch_size: int
     indices: Array
@@ -95,9 +95,9 @@ class PathSource(ABC):
 
     @abstractmethod
     def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
-        """Return for each node the sum over the paths that end there of coefficient × `rows (q, d)` of the start.
+        """Return for each node the sum over the paths that end there of path weight × `rows (q, d)` of the start.
 
-        `of` is applied to the coefficients: `np.positive`, `np.abs` or `count`.
+        `of` is applied to the path weights: `np.positive`, `np.abs` or `count`.
         """
 
     def count_paths(self, nodes: Array, ends: Array) -> Array:
@@ -105,12 +105,12 @@ class PathSource(ABC):
         return np.asarray((ends * self.to_endpoints(nodes, np.eye(len(nodes)), count)).sum(axis=0))
 
     def top_by_weight(self, node: int, top: int) -> PathSet:
-        """Return the paths from a node with the largest coefficients, wherever they end."""
+        """Return the paths from a node with the largest absolute weights, wherever they end."""
         return self.top_by_contribution(np.array([node]), np.ones((1, 1)), np.ones((self.num_nodes, 1)), top)
 
 
 class AllPaths(PathSource):
-    """All paths from every node, with coefficients h_k Π s over their edges.
+    """All paths from every node, with weights h_k Π s over their edges.
 
     `values (m,)` are s of each edge, `hop_weights (K+1,)` are h, of which that of `longest` is the last other than
     zero. Weights are relative to `walk (m,)`, the transition probabilities of a random walk. With `closed_walks (n,)`,
@@ -210,7 +210,7 @@ def _rows(power: Array, nodes: Array, inputs: Array) -> Array:
 
 @dataclass(eq=False)
 class SampledPaths(PathSource):
-    """The prefixes of random walks, where a coefficient depends on the path as a whole.
+    """The prefixes of random walks, where a path weight depends on the path as a whole.
 
     `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
     """
@@ -251,7 +251,7 @@ class SampledPaths(PathSource):
         """Return sums over the paths of each group and node, `(groups, q, d)`."""
         rows = group * len(nodes) + np.searchsorted(nodes, paths.start)
         places = rows, paths.endpoints(self.indices)
-        matrix = sp.csr_array((paths.coefficient / divisor, places), shape=(groups * len(nodes), self.num_nodes))
+        matrix = sp.csr_array((paths.path_weight / divisor, places), shape=(groups * len(nodes), self.num_nodes))
         return np.asarray((matrix @ inputs).reshape(groups, len(nodes), inputs.shape[1]))
 
     def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
@@ -259,7 +259,7 @@ class SampledPaths(PathSource):
         paths = self.paths_of(nodes)
         places = paths.endpoints(self.indices), np.searchsorted(nodes, paths.start)
         shape = self.num_nodes, len(nodes)
-        return np.asarray(sp.csr_array((of(paths.coefficient), places), shape=shape) @ rows)
+        return np.asarray(sp.csr_array((of(paths.path_weight), places), shape=shape) @ rows)
 
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False

@@ -4,12 +4,12 @@ A classifier is linear as long as the same hidden units are active. So near a no
 
     scores = constant + gradients · (sum over paths) + label_propagation
 
-with gradients that are exact for this node; the contribution of a path is coefficient · ⟨input of its endpoint,
+with gradients that are exact for this node; the contribution of a path is path weight · ⟨input of its endpoint,
 gradient of its start⟩. The score of propagated labels is such a sum too, exactly (`Target.label_factors`):
 
-    label score of class c at node i = f_ic Σ_p π(p) u_c(endpoint of p),   π(p) = coefficient(p) / Σ coefficients
+    label score of class c at node i = f_ic Σ_p π(p) u_c(endpoint of p),   π(p) = A(p) / Σ A
 
-over all paths from i to labeled nodes other than i, with u = `Target.label_values` of a label.
+over all paths from i, of weight A(p), to labeled nodes other than i, with u = `Target.label_values` of a label.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class LabelPaths:
     reachable: Array
     label_weight: float
 
-    def slopes(self, nodes: Array) -> Array:
-        """Return the contribution to each class of a path of coefficient 1 to a label of value 1, `(q, c)`."""
+    def gradients(self, nodes: Array) -> Array:
+        """Return the contribution to each class of a path of weight 1 to a label of value 1, `(q, c)`."""
         factors = self.label_weight * self.target.label_factors(self._means(nodes))
         return np.where(self.reachable[nodes], factors / np.where(self.reachable, self.total, 1)[nodes], 0)
 
     def scores(self, nodes: Array) -> Array:
         """Return the sum over all paths of their contributions, `(q, c)`."""
-        return np.asarray(self.slopes(nodes) * self.total[nodes] * self._means(nodes))
+        return np.asarray(self.gradients(nodes) * self.total[nodes] * self._means(nodes))
 
     def _means(self, nodes: Array) -> Array:
         total = np.where(self.reachable[nodes], self.total[nodes], np.inf)
@@ -69,12 +69,12 @@ class LabelPaths:
     def to_endpoint(self, node: Array, endpoint: int) -> Array:
         """Return the sum of the contributions of the paths from one node, `(1,)`, to the label of another, `(c,)`."""
         weight = self.paths.to_endpoints(node, np.ones((1, 1)))[endpoint, 0]
-        return np.asarray(weight * self.slopes(node)[0] * self.values()[endpoint])
+        return np.asarray(weight * self.gradients(node)[0] * self.values()[endpoint])
 
     def contributions(self, paths: PathSet) -> Array:
         """Return the contributions of paths to each class score, `(b, c)`."""
         values = self.values()[paths.endpoints(self.paths.indices)]
-        return np.asarray(paths.coefficient[:, None] * self.slopes(paths.start) * values)
+        return np.asarray(paths.path_weight[:, None] * self.gradients(paths.start) * values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class PathSum:
         return self.source.count_paths(self.nodes, self._values() != 0)
 
     def _values(self) -> Array:
-        """Return the contribution of a path of coefficient 1 from each node to each endpoint, `(n, q)`."""
+        """Return the contribution of a path of weight 1 from each node to each endpoint, `(n, q)`."""
         values: Array = self.inputs @ self.gradients.T
         if self.kind == LABEL:
             values[self.nodes, np.arange(len(self.nodes))] = 0  # leave-one-out

@@ -65,10 +65,10 @@ class Gain:
         """Return the gain in words; `kind` is the kind of labels, such as "validation"."""
         side = "more accurate than" if self.mean > 0 else "less accurate than" if self.mean < 0 else "as accurate as"
         points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} percentage points "
-        significant = self.mean == 0 or self.low > 0 or self.high < 0
+        excludes_zero = self.mean == 0 or self.low > 0 or self.high < 0
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
         interval = f"95 % confidence interval of the difference: {low} to {high} percentage points"
-        interval += "" if significant else ", not significant"
+        interval += "" if excludes_zero else ", which includes 0"
         labels = f"{kind} labels" if kind else "labels"
         return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
 
@@ -99,12 +99,13 @@ class WeightingComparison:
     effective_fraction : float
         (ΣA)² / ΣA² as a fraction of the sampled paths: 1 for uniform weights.
     weight_by_hop : tuple of float
-        The mean weight of paths of 0, 1, … hops.
+        The mean relative weight of paths of 0, 1, … hops.
     contribution_by_hop : tuple of float
         The contribution of paths of 0, 1, … hops to the score of the predicted class, above their mean contribution to
         all classes; a mean over some nodes.
     nearly_uniform, collapsed : bool
-        Whether all paths of a length have about the same weight; whether almost all weight is on few paths, or is zero.
+        Whether paths with the same number of hops have about the same relative weight; whether almost all weight is on
+        a few paths, or all weights are nearly zero.
     """
 
     weighting: str
@@ -133,23 +134,28 @@ class WeightingComparison:
     def sentences(self) -> list[str]:
         """Return the comparison in words."""
         if self.weighting == "uniform":
-            sentences = ["All paths have the same weight (uniform weights)."]
+            sentences = ["Uniform weights: random-walk propagation, every path has relative weight 1."]
         elif self.gain is None:
             sentences = [f"Weighting: {self.weighting}. It was not compared with uniform weights in training."]
         else:
             sentences = [f"Weighting: {self.weighting}, {self.gain.describe('validation')}."]
             sentences += [self.gain.caveat] if self.gain.caveat else []
         if self.collapsed:
-            sentences.append("The weights have collapsed: almost no path has any weight.")
+            sentences.append(
+                "The weights have collapsed: almost all weight is on a few paths, or all weights are nearly zero."
+            )
         elif self.nearly_uniform and self.weighting != "uniform":
-            sentences.append("The weights are nearly uniform: paths of the same length have about the same weight.")
+            sentences.append(
+                "The weights are nearly uniform: paths with the same number of hops have about the same relative "
+                "weight."
+            )
         elif not self.nearly_uniform:
             size = f"Effective sample size of the path weights: {100 * self.effective_fraction:.0f} % of the paths"
             sentences.append(f"{size} ((Σa)²/(n Σa²) for relative weights a of n paths; uniform weights: 100 %).")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
-            ends = self.strongest_hop, self.weakest_hop
-            most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in ends)
+            extremes = self.strongest_hop, self.weakest_hop
+            most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in extremes)
             ranked = f"Paths of {most} contribute most to the predicted classes, those of {least} least"
             centered = "contribution to the score of the predicted class minus the mean over all classes"
             sentences.append(f"{ranked} ({centered}, averaged over nodes).")

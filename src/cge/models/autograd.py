@@ -35,7 +35,7 @@ class _MatMul(torch.autograd.Function):
         upstream = np.ascontiguousarray(gradient.detach().numpy())
         if context.needs_input_grad[1]:
             x = np.ascontiguousarray(context.saved_tensors[0].detach().numpy())
-            to_values = torch.from_numpy(entry_dots(matrix.rows, upstream, x, np.float64(0), matrix.n_jobs))
+            to_values = torch.from_numpy(entry_dots(matrix.csr, upstream, x, np.float64(0), matrix.n_jobs))
         if context.needs_input_grad[2]:
             to_x = torch.from_numpy(matrix.transposed_product(upstream))
         return None, to_values, to_x
@@ -54,7 +54,7 @@ def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
 
 def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     """Return some rows of the features, sparse if they are sparse."""
-    return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
+    return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.csr[rows.numpy()], x.n_jobs)
 
 
 def mean_squares(x: NodeFeatures) -> Tensor:
@@ -65,8 +65,8 @@ def mean_squares(x: NodeFeatures) -> Tensor:
     """
     if isinstance(x, Tensor):
         return x.square().mean(0)
-    sums = np.bincount(x.rows.indices, np.square(x.rows.data, dtype=np.float64), minlength=x.shape[1])
-    return torch.from_numpy((sums / x.shape[0]).astype(x.rows.dtype))
+    sums = np.bincount(x.csr.indices, np.square(x.csr.data, dtype=np.float64), minlength=x.shape[1])
+    return torch.from_numpy((sums / x.shape[0]).astype(x.csr.dtype))
 
 
 def sparse_matmul(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
@@ -93,14 +93,14 @@ class _Propagate(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood | None) -> Tensor:
         context.fixed, context.neighborhood = fixed, neighborhood
-        total = torch.from_numpy(fixed.sum(fixed.matrix.rows, x.detach().numpy(), neighborhood))
+        total = torch.from_numpy(fixed.sum(fixed.matrix.csr, x.detach().numpy(), neighborhood))
         return total if neighborhood is None else total[neighborhood.seeds]
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         fixed, neighborhood = context.fixed, context.neighborhood
         if neighborhood is None:
-            return None, torch.from_numpy(fixed.sum(fixed.matrix.columns, gradient.detach().numpy())), None
+            return None, torch.from_numpy(fixed.sum(fixed.matrix.transposed, gradient.detach().numpy())), None
         scattered = torch.empty(len(neighborhood.distance), gradient.shape[1], dtype=gradient.dtype)
         seeds = torch.from_numpy(neighborhood.seeds)
         scattered[seeds] = 0  # a node may occur twice; rows of other nodes are never read

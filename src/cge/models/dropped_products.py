@@ -70,9 +70,9 @@ class _DroppedProduct(torch.autograd.Function):
     def forward(context: Any, x: SparseFeatures, weight: Tensor, augmentations: Augmentations) -> Tensor:
         dense, dim = np.ascontiguousarray(weight.detach().numpy()), weight.shape[1]
         context.x, context.drop, context.dim = x, _drop_arguments(x, augmentations), dim
-        out = np.empty((x.shape[0], len(augmentations) * dim), np.result_type(x.rows.dtype, dense.dtype))
-        matrix = x.rows.indptr, x.rows.indices, x.rows.data
-        blocks = row_blocks(x.rows.indptr, out.shape[1], x.n_jobs)
+        out = np.empty((x.shape[0], len(augmentations) * dim), np.result_type(x.csr.dtype, dense.dtype))
+        matrix = x.csr.indptr, x.csr.indices, x.csr.data
+        blocks = row_blocks(x.csr.indptr, out.shape[1], x.n_jobs)
         run_blocks(lambda first, stop: _multiply(matrix, dense, context.drop, first, stop, out), blocks, x.n_jobs)
         return torch.from_numpy(out)
 
@@ -80,7 +80,7 @@ class _DroppedProduct(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         x, upstream = context.x, np.ascontiguousarray(gradient.detach().numpy())
         out = np.empty((x.shape[1], context.dim), upstream.dtype)
-        columns, values = x.transposed_entries, x.rows.data
+        columns, values = x.transposed_entries, x.csr.data
         blocks = row_blocks(columns[0], upstream.shape[1], x.n_jobs)
 
         def work(first: int, stop: int) -> None:
@@ -97,7 +97,7 @@ def _limit(share: float) -> np.uint64:
 def _drop_arguments(x: SparseFeatures, augmentations: Augmentations) -> tuple[Any, ...]:
     factor = 1 / ((1 - augmentations.drop_feature) * (1 - augmentations.drop_node))
     kept = augmentations.kept_nodes(x.shape[0])
-    return augmentations.keys[:, 0].copy(), _limit(augmentations.drop_feature), kept, x.rows.dtype.type(factor)
+    return augmentations.keys[:, 0].copy(), _limit(augmentations.drop_feature), kept, x.csr.dtype.type(factor)
 
 
 @kernel

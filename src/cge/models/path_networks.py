@@ -62,7 +62,7 @@ class PathWeighting(nn.Module):
     """A network that computes path weights. Subclass it for a custom one.
 
     Implement `score`, and `project` if part of the work can be done once per node. Both must be differentiable in the
-    network's parameters. The constructor takes `dim`, the dimension of the per-step input vectors.
+    network's parameters. The constructor takes `dim`, the dimension of the step vectors.
 
     Attributes
     ----------

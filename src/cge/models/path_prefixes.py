@@ -102,7 +102,7 @@ def make_step_vectors(
     seed: int,
     degrees: Array | None = None,
 ) -> Tensor:
-    """Return the input vectors of the steps of paths, `(m + n, q)`: a row per transition, then one per start node.
+    """Return the step vectors of paths, `(m + n, q)`: a row per transition, then one per start node.
 
     A row contains the inputs of the edge, the log degree of the node it leads to, and a random projection of that
     node's `inputs`, features of unit length or None. `degrees` standardize the log degree, by default the graph's.

@@ -32,7 +32,7 @@ from cge.models.sparse_products import SparseFeatures, SparseMatrix, array_produ
 _MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
 _COLUMNS = 256  # of the inputs that are propagated at once
-UNREACHED = 10_000  # hops
+UNREACHED = 10_000  # the distance of nodes that no path reaches; larger than any number of hops
 
 
 class SparsityPattern:
@@ -59,10 +59,11 @@ class SparsityPattern:
 
 
 class TransitionMatrix(SparsityPattern):
-    """The sparsity pattern of the propagation matrix; columns ascend within each row.
+    """Positions of the entries of the propagation matrix; the weights are passed separately.
 
-    Its entries, the *transitions*, are the edges of the graph and a self-loop at every node. `graph_entry (m,)` is the
-    position of each transition in the CSR arrays of the graph, −1 for an added self-loop.
+    Columns ascend within each row. The entries, the *transitions*, are the edges of the graph and a self-loop at every
+    node. `graph_entry (m,)` is the position of each transition in the CSR arrays of the graph, −1 for an added
+    self-loop.
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
@@ -102,7 +103,7 @@ class Neighborhood:
 
 
 class FixedPropagation:
-    """The sum over paths with constant `weights (m,)`, which are s; of tensors, differentiable in the inputs only.
+    """The sum over all paths, with given edge weights s, `weights (m,)`; differentiable in the inputs only.
 
     It is computed by Horner's rule: h_0 x + M (h_1 x + M (…)).
     """
@@ -115,10 +116,10 @@ class FixedPropagation:
     def __call__(self, inputs: Values, neighborhood: Neighborhood | None = None) -> Values:
         """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the seed nodes of a neighborhood, `(k, d)`."""
         if isinstance(inputs, np.ndarray):
-            if is_small(self.matrix.rows, inputs.shape[1]):
+            if is_small(self.matrix.csr, inputs.shape[1]):
                 total = self._small_sum(inputs)
             else:
-                total = self.sum(self.matrix.rows, inputs, neighborhood)
+                total = self.sum(self.matrix.csr, inputs, neighborhood)
             return total if neighborhood is None else total[neighborhood.seeds]
         from cge.models.autograd import propagate_fixed
 
@@ -128,7 +129,7 @@ class FixedPropagation:
         weights = [x.dtype.type(weight) for weight in self.hop_weights]
         total: Array = weights[-1] * x
         for weight in weights[-2::-1]:
-            total = self.matrix.rows @ total + weight * x
+            total = self.matrix.csr @ total + weight * x
         return total
 
     def sum(self, matrix: sp.csr_array, x: Array, neighborhood: Neighborhood | None = None) -> Array:
@@ -144,12 +145,12 @@ class FixedPropagation:
         return total
 
     def neighborhood_gradient(self, base: Array, neighborhood: Neighborhood) -> Array:
-        """Return the gradient of the inputs, `(n, d)`, from that of the sums, of which only rows of seeds are read."""
+        """Return the gradient by the inputs, `(n, d)`; `base (n, d)` is that by the sums; only rows of seeds count."""
         total, factor, distance = base, self.hop_weights[-1], neighborhood.distance
         for hop in range(1, len(self.hop_weights)):
             terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hop_weights[-1 - hop]}
             near: dict[str, Any] = {"rows": neighborhood.within(hop), "distance": distance, "max_distance": hop - 1}
-            total, factor = sparse_product(self.matrix.columns, total, self.matrix.n_jobs, **terms, **near), 1.0
+            total, factor = sparse_product(self.matrix.transposed, total, self.matrix.n_jobs, **terms, **near), 1.0
         total[distance >= len(self.hop_weights)] = 0
         return total if len(self.hop_weights) > 1 else total * base.dtype.type(factor)
 
@@ -158,11 +159,11 @@ class FixedPropagation:
         for cached in self._neighborhoods:
             if np.array_equal(cached.seeds, seeds):
                 return cached
-        distance = np.full(self.matrix.rows.shape[0], UNREACHED, np.int16)
+        distance = np.full(self.matrix.csr.shape[0], UNREACHED, np.int16)
         frontier = np.unique(seeds)
         distance[frontier] = 0
         for hop in range(1, len(self.hop_weights)):
-            reached = self.matrix.rows[frontier].indices
+            reached = self.matrix.csr[frontier].indices
             frontier = np.unique(reached[distance[reached] > hop])
             distance[frontier] = hop
         self._neighborhoods.append(Neighborhood(seeds, distance))
@@ -179,7 +180,7 @@ def propagate_rows(propagation: Callable[[Values], Values], inputs: Values, node
 
 def column_blocks(inputs: Any) -> Iterator[Array]:
     """Yield sparse or dense inputs `(n, f)` as dense blocks of columns."""
-    columns = inputs.rows.tocsc() if isinstance(inputs, SparseFeatures) else np.asarray(inputs)
+    columns = inputs.csr.tocsc() if isinstance(inputs, SparseFeatures) else np.asarray(inputs)
     for first in range(0, columns.shape[1], _COLUMNS):
         block: Any = columns[:, first : first + _COLUMNS]
         yield np.ascontiguousarray(block.toarray() if isinstance(inputs, SparseFeatures) else block)
@@ -246,10 +247,10 @@ def label_propagation(
     symmetric: Array | None = None,
     closed_walks: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Return weighted sums of the labels at the endpoints of all paths from a node, `(n, c)`, and of 1, `(n, 1)`.
+    """Return, for each node, sums over all paths to the labeled `nodes (k,)`, whose labels are `labels (k, c)`.
 
-    The label of a node does not contribute to its own sum, neither directly nor through paths that return to it.
-    The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
+    They are the sum of path weight × label, `(n, c)`, the sum of the path weights, `(n, 1)`, and whether there is such
+    a path, `(n, 1)`. The label of a node does not contribute to its own sum, neither directly nor over closed walks.
     Own labels are left out for the nodes `leave_one_out` only (default: all), or for all `nodes` with `closed_walks`.
     This costs far more than the propagation itself; it is cheaper with the `symmetric` form of `weights` (see
     `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.

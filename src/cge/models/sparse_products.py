@@ -27,23 +27,23 @@ _CACHE_LINE = 16  # numbers
 
 
 class SparseMatrix:
-    """A matrix in CSR form, `rows`; its transpose `columns` is computed for the first gradient."""
+    """A sparse matrix, `csr`; its transpose, `transposed`, is computed for the first gradient."""
 
-    def __init__(self, rows: sp.csr_array, n_jobs: int | None = None) -> None:
-        self.rows, self.n_jobs = rows, n_jobs
+    def __init__(self, csr: sp.csr_array, n_jobs: int | None = None) -> None:
+        self.csr, self.n_jobs = csr, n_jobs
 
     @cached_property
-    def columns(self) -> sp.csr_array:
+    def transposed(self) -> sp.csr_array:
         """The transpose in CSR form as well; entries of a row are in the order of the rows they come from."""
-        return self.rows.T.tocsr()
+        return self.csr.T.tocsr()
 
     def product(self, dense: Array) -> Array:
         """Return X W for `dense` W."""
-        return sparse_product(self.rows, dense, self.n_jobs)
+        return sparse_product(self.csr, dense, self.n_jobs)
 
     def transposed_product(self, dense: Array) -> Array:
         """Return Xᵀ G for `dense` G."""
-        return sparse_product(self.columns, dense, self.n_jobs)
+        return sparse_product(self.transposed, dense, self.n_jobs)
 
 
 class SparseFeatures(SparseMatrix):
@@ -52,18 +52,18 @@ class SparseFeatures(SparseMatrix):
     @property
     def shape(self) -> tuple[int, int]:
         """Nodes and features."""
-        return int(self.rows.shape[0]), int(self.rows.shape[1])
+        return int(self.csr.shape[0]), int(self.csr.shape[1])
 
     def with_values(self, values: Array) -> SparseFeatures:
         """Return features with other values at the same positions, which are shared."""
-        rows = copy(self.rows)  # the positions were checked when the matrix was made
-        rows.data = values
-        return SparseFeatures(rows, self.n_jobs)
+        csr = copy(self.csr)  # the positions were checked when the matrix was made
+        csr.data = values
+        return SparseFeatures(csr, self.n_jobs)
 
     @cached_property
     def transposed_entries(self) -> tuple[Array, Array, Array]:
-        """The entries of each feature in CSR form: bounds `(f + 1,)`, nodes, and positions in `rows`."""
-        positions = sp.csr_array((np.arange(self.rows.nnz), self.rows.indices, self.rows.indptr), self.rows.shape)
+        """The entries of each feature in CSR form: bounds `(f + 1,)`, nodes, and positions in `csr`."""
+        positions = sp.csr_array((np.arange(self.csr.nnz), self.csr.indices, self.csr.indptr), self.csr.shape)
         columns = positions.T.tocsr()
         return columns.indptr, columns.indices, columns.data
 
@@ -97,7 +97,7 @@ def _lengths(rows: sp.csr_array, order: int) -> Array:
 def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
     """Return the inputs of every node, sparse or dense, times a matrix, `(n, d)`, for predictions."""
     if isinstance(inputs, SparseFeatures):
-        return array_product(inputs.rows, matrix, inputs.n_jobs)
+        return array_product(inputs.csr, matrix, inputs.n_jobs)
     return dense_product(inputs, matrix)
 
 

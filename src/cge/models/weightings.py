@@ -3,9 +3,9 @@
 A weighting is one of four kinds:
 
 - *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
-- *learned edges*: an `EdgeWeighting` trained from the best closed form, with or without hop weights and normalization;
+- *learned edges*: an `EdgeWeighting` trained from the best closed-form one, with or without hop weights and b;
 - *metapaths*: a `MetapathWeighting`, in a graph with types;
-- *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed form.
+- *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed-form weighting.
 
 Legal values and help of the parameter `weighting`, the candidates of the model search and its dry run are derived from
 this table. To add a weighting, add an entry here, or call `register_weighting` from your own code.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
-Network = Callable[[int], "PathWeighting"]  # takes the dimension of the per-step input vectors
+Network = Callable[[int], "PathWeighting"]  # takes the dimension of the step vectors
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def register_weighting(spec: WeightingSpec) -> WeightingSpec:
     if spec.name in ("auto", *WEIGHTINGS):
         raise InputError(f"there is a weighting {spec.name!r} already; give yours another name")
     if spec.closed_form is not None and spec.network is not None:
-        raise InputError(f"the weighting {spec.name!r} is either a closed form or a network, not both")
+        raise InputError(f"the weighting {spec.name!r} has either a closed form or a network, not both")
     WEIGHTINGS[spec.name] = spec
     return spec
 

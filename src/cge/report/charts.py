@@ -36,7 +36,7 @@ class NodePaths(NamedTuple):
     """The top paths of a node, its top endpoints (contributions of inputs and of the label), and the coverage."""
 
     paths: list[StrongPath]
-    ends: list[tuple[int, float, float]]
+    endpoints: list[tuple[int, float, float]]
     coverage: str
 
 
@@ -52,30 +52,30 @@ def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[NodePa
     """
     of_node = {node: NodePaths([], [], "") for node in nodes.tolist()}
     summed = len(nodes) * len(explainer.paths.indices) <= _MAX_SUMMED
-    for parts in explainer.predicted_parts(nodes):
-        for part in parts:
-            paths = part.top(top)
-            columns = paths.nodes(part.source.indices), paths.length, part.source.weights(paths)
-            contributions = paths.contributions(part.nodes, part.gradients, part.inputs, part.source.indices)
+    for terms in explainer.predicted_terms(nodes):
+        for term in terms:
+            paths = term.top(top)
+            columns = paths.nodes(term.source.indices), paths.length, term.source.weights(paths)
+            contributions = paths.contributions(term.nodes, term.gradients, term.inputs, term.source.indices)
             for path, length, *values in zip(*(column.tolist() for column in (*columns, contributions)), strict=True):
-                of_node[path[0]].paths.append((path[:length], *values, part.kind))
-        for node in parts[0].nodes.tolist():
+                of_node[path[0]].paths.append((path[:length], *values, term.kind))
+        for node in terms[0].nodes.tolist():
             of_node[node].paths.sort(key=lambda path: -abs(path[2]))
             del of_node[node].paths[top:]
-        for start in range(0, len(parts[0].nodes) if summed else 0, _AT_ONCE):
-            _add_sums([part.some(slice(start, start + _AT_ONCE)) for part in parts], of_node, top)
+        for start in range(0, len(terms[0].nodes) if summed else 0, _AT_ONCE):
+            _add_sums([term.some(slice(start, start + _AT_ONCE)) for term in terms], of_node, top)
     return list(of_node.values())
 
 
-def _add_sums(parts: list[PathSum], of_node: dict[int, NodePaths], top: int) -> None:
+def _add_sums(terms: list[PathSum], of_node: dict[int, NodePaths], top: int) -> None:
     """Add sums by endpoint, and what part of the contributions the `top` paths of each node are."""
-    each, counts = np.array([part.each() for part in parts]), np.sum([part.num_paths() for part in parts], axis=0)
-    signed = zip(parts, each, strict=True)
-    sizes = [np.abs(own if part.source.nonnegative else part.each(np.abs)).sum(axis=0) for part, own in signed]
-    for column, node in enumerate(parts[0].nodes.tolist()):
+    each, counts = np.array([term.each() for term in terms]), np.sum([term.num_paths() for term in terms], axis=0)
+    signed = zip(terms, each, strict=True)
+    sizes = [np.abs(own if term.source.nonnegative else term.each(np.abs)).sum(axis=0) for term, own in signed]
+    for column, node in enumerate(terms[0].nodes.tolist()):
         paths, inputs, label = of_node[node].paths, each[0, :, column], each[1:, :, column].sum(0)
-        ends = np.argsort(-np.abs(inputs + label), kind="stable")[:top].tolist()
-        of_node[node].ends.extend((end, inputs[end], label[end]) for end in ends if inputs[end] or label[end])
+        order = np.argsort(-np.abs(inputs + label), kind="stable")[:top].tolist()
+        of_node[node].endpoints.extend((end, inputs[end], label[end]) for end in order if inputs[end] or label[end])
         total = sum(size[column] for size in sizes)
         if paths and total:
             covered = min(sum(abs(path[2]) for path in paths) / total, 1.0)

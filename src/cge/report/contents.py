@@ -137,7 +137,7 @@ def report_contents(
     paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
     weights = [(path, weight) for of_node in paths for path, weight, _, kind in of_node.paths if kind != LABEL]
     on_paths = {node for of_node in paths for path, *_ in of_node.paths for node in path}
-    on_paths |= {end for of_node in paths for end, *_ in of_node.ends}
+    on_paths |= {end for of_node in paths for end, *_ in of_node.endpoints}
     listed = np.concatenate([shown, np.setdiff1d(np.array([*on_paths], np.int64), shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(model.node_ids_), shown, listed)
     tested = min(_FAITHFULNESS_NODES, len(shown))
@@ -255,7 +255,7 @@ def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
             ]
             for each in paths
         ],
-        "ends": [[[numbers[end], *short(*values)] for end, *values in each.ends] for each in paths],
+        "endpoints": [[[numbers[end], *short(*values)] for end, *values in each.endpoints] for each in paths],
         "notes": [note(each) for each in paths],
     }
 

@@ -185,12 +185,12 @@
     marker: { color: "#2f6fd0" },
   }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, yaxis: { title: { text: "hop weight" } }, showlegend: false });
   const metapaths = [...data.metapaths].reverse(); // the library draws bars from the bottom
-  const without = (row) => (row.accuracy_loss === null ? "" : `<br>accuracy without it: ${(-100 * row.accuracy_loss).toFixed(1)} percentage points`);
+  const without = (row) => (row.accuracy_loss === null ? "" : `<br>change in validation accuracy without it: ${(-100 * row.accuracy_loss).toFixed(1)} percentage points`);
   draw("metapaths", metapaths.length ? [["uniform weights", "uniform_weight", "#97a5b8"], ["this model", "weight", "#2f6fd0"]].map(([name, key, color]) => ({
     type: "bar", orientation: "h", name, y: metapaths.map((row) => plain(row.metapath)), x: metapaths.map((row) => row[key]), marker: { color },
     text: metapaths.map((row) => `contribution ${(100 * row.contribution).toFixed(1)} %${without(row)}`), textposition: "none",
     hovertemplate: "%{y}: %{x:.1%}<br>%{text}<extra></extra>",
-  })) : null, { title: { text: "Share of the path weights, metapaths with the largest contributions" }, xaxis: { tickformat: ".0%" }, margin: { l: narrow ? 140 : 260, r: 14, t: 40, b: 84 } });
+  })) : null, { title: { text: "Share of total path weight: metapaths with the largest contributions" }, xaxis: { tickformat: ".0%" }, margin: { l: narrow ? 140 : 260, r: 14, t: 40, b: 84 } });
   draw("histogram", data.histogram ? [{
     type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.center, y: data.histogram.count, hovertemplate: "weight ≈ %{x:.2f}: %{y} paths<extra></extra>",
   }] : null, { title: { text: "Weights of the paths with the largest contributions" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, yaxis: { title: { text: "number of paths" } }, showlegend: false });
@@ -330,7 +330,7 @@
     if (alone && alone[key] !== data.nodes.predicted[key])
       card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over the ensemble.`, "caption"));
     const paths = data.paths[key];
-    const ends = data.ends[key];
+    const ends = data.endpoints[key];
     const legend = make("ul", undefined, "classes");
     for (const place of new Set([key, ...paths.flatMap((path) => path[0]), ...ends.map((end) => end[0])].map((node) => data.nodes.color_class[node]))) {
       const item = make("li");

@@ -26,15 +26,15 @@ def summary_sentences(
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, {len(model.classes_)} classes"
     labels = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
     if model.selection_history_ is not None:
-        held_back = f"{seen['validation']:,} of them first held out for validation, then also used for training"
+        held_back = f"{seen['validation']:,} of them held out for validation, then the model was refitted on all"
         if seen["validation"] > 0.7 * seen["train"]:
-            held_back = "held out for validation in turn, then all used for training"
+            held_back = "validated by 3-fold cross-validation, then all used for training"
         labels = f"{seen['train']:,} labels ({held_back})."
     first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
     if seen["outer"]:
         unused = learned_weights_unused(model.fitted_)
-        first += f" Path weights were {'also ' if unused else ''}learned, on {seen['outer']:,} training labels"
-        first += ", but not selected." if unused else "."
+        first += f" Path weights were learned on {seen['outer']:,} training labels"
+        first += ", but the model search selected a weighting without learned weights." if unused else "."
     if scored is None:
         return [first, "There are no labels to score the model on."]
     accuracy, low, high = (f"{100 * share:.1f}" for share in (rows[0]["accuracy"], *rows[0]["interval"]))
@@ -54,7 +54,10 @@ def weighting_sentences(model: PathEstimator, scored: ScoredNodes | None, rows: 
     """Return how the weighting compares with uniform weights: in training, and in the comparison of methods."""
     gains = [row["gain"] for row in rows if row.get("gain") is not None]
     kind = "" if scored is None else scored.kind
-    compared = [" ".join([f"In the chart above, cge is {gain.describe(kind)}.", gain.caveat]).strip() for gain in gains]
+    compared = [
+        " ".join([f"In the comparison of methods, cge is {gain.describe(kind)}.", gain.caveat]).strip()
+        for gain in gains
+    ]
     return [*model.compare_weighting().sentences(), *compared]
 
 
@@ -76,8 +79,13 @@ def captions(
     symbols = "A(p): weight of path p, the output of the network, from 0 to 1."
     if model.fitted_.exact:
         symbols = "Relative weight: path weight A(p) divided by that under uniform weights"
-        network = ", times the output of the network, from 0 to 1; only ratios matter."
-        symbols += "; θ: coefficients of the edge inputs." if getattr(model, "weight_parameters_", {}) else network
+        symbols += "; θ: coefficients of the edge inputs."
+        if not getattr(model, "weight_parameters_", {}):
+            symbols = (
+                "Relative weight: output of the network (0 to 1) times the weight under the closed-form weighting its "
+                "walks are sampled from, divided by that under uniform weights; only ratios between paths of one node "
+                "are meaningful."
+            )
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     return {
         "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
@@ -92,13 +100,13 @@ def captions(
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
         f"calibrated. Larger points stand for more predictions. Expected calibration error: {error}, on {labels}",
         "strongest-caption": "The following charts show the paths with the largest contributions of each node, not all "
-        "paths: they were selected by contribution, so paths with large weights are more frequent.",
+        "paths. Since these are selected by contribution, large weights are more frequent than among all paths.",
         "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} {symbols}",
         "faithfulness-caption": "Probability of the predicted class as paths are deleted from the propagated inputs of "
-        "a node, or inserted: by contribution, by path weight |A(p)|, or in random order; of the up to "
-        f"{MAX_PATHS:,} paths of each node with the largest weights (all other paths stay); mean over "
-        f"{counted(n_tested, 'node')}. A faster change means that these paths matter more for the prediction. The gap "
-        "between “by contribution” and “by weight” shows how much more contributions tell than weights alone."
+        "a node, or inserted, in the order of their contributions, of their path weights |A(p)|, or at random. Only "
+        f"the up to {MAX_PATHS:,} paths of each node with the largest weights are deleted or inserted; mean over "
+        f"{counted(n_tested, 'node')}. The faster the probability changes, the more the first paths of an order matter "
+        "for the prediction. The gap between “by contribution” and “by weight” shows what contributions add to weights."
         + (f" The probability is that of {classifier}." if ensemble else ""),
     }
 

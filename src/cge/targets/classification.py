@@ -107,9 +107,9 @@ class SingleLabel(Target):
         """Return the accuracy in percent."""
         return f"{score:.1%}"
 
-    def centered(self, slopes: Array) -> Array:
+    def centered(self, gradients: Array) -> Array:
         """Subtract the mean over classes, which does not change probabilities."""
-        return np.asarray(slopes - slopes.mean(1, keepdims=True))
+        return np.asarray(gradients - gradients.mean(1, keepdims=True))
 
 
 class MultiLabel(Target):

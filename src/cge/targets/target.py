@@ -217,9 +217,9 @@ class Target(ABC):
         """Return prediction intervals `(k, 2)`; `residuals` are outputs and labels of validation nodes, as matrices."""
         raise InputError("predict_interval needs task='regression'", hint="use predict_proba for classes")
 
-    def centered(self, slopes: Array) -> Array:
+    def centered(self, gradients: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
-        return slopes
+        return gradients
 
 
 def same_shape(labels: Array, predicted: Array) -> Array:

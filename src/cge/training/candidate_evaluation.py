@@ -252,7 +252,7 @@ def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: 
 def _problem_size(task: Task, data: EncoderData) -> ProblemSize:
     inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
     if isinstance(inputs, SparseFeatures):
-        entries, columns = int(inputs.rows.nnz), 0
+        entries, columns = int(inputs.csr.nnz), 0
     else:
         entries, columns = inputs.size // DENSE, int(inputs.shape[1])
     return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes, data.input_dim)

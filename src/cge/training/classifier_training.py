@@ -145,8 +145,8 @@ def drop_features(inputs: NodeFeatures, share: float, random: np.random.Generato
     if not share:
         return inputs
     if isinstance(inputs, SparseFeatures):
-        keep = random.random(inputs.rows.nnz, np.float32) >= share
-        return inputs.with_values(inputs.rows.data * keep / np.float32(1 - share))
+        keep = random.random(inputs.csr.nnz, np.float32) >= share
+        return inputs.with_values(inputs.csr.data * keep / np.float32(1 - share))
     return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64))
 
 

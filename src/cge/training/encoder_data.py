@@ -208,7 +208,7 @@ class EncoderData:
         inputs = self.tensor_inputs("l2")
         if not isinstance(inputs, SparseFeatures):
             return inputs.mean(0), inputs.std(0).clamp(min=1e-6)
-        rows, count = inputs.rows, inputs.shape[0]
+        rows, count = inputs.csr, inputs.shape[0]
         mean = np.asarray(rows.sum(axis=0)).ravel() / count
         square = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]) / count
         std = np.sqrt(np.maximum(square - mean**2, 0))
@@ -221,8 +221,8 @@ class EncoderData:
         inputs = self.inputs("l2")
         if not isinstance(inputs, SparseFeatures):
             return np.asarray(inputs.any(axis=1))
-        nonzero_before = np.concatenate([[0], np.cumsum(inputs.rows.data != 0)])
-        return np.asarray(np.diff(nonzero_before[inputs.rows.indptr]) > 0)
+        nonzero_before = np.concatenate([[0], np.cumsum(inputs.csr.data != 0)])
+        return np.asarray(np.diff(nonzero_before[inputs.csr.indptr]) > 0)
 
     def prefixes(self, name: str, weighting: EdgeWeighting, walks: int, seed: int) -> Prefixes:
         """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
@@ -241,7 +241,7 @@ class EncoderData:
         return self._prefixes[key]
 
     def step_vectors(self, seed: int) -> Tensor:
-        """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of starts."""
+        """Return the step vectors that networks read, `(m + n, q)`: of transitions, then of start nodes."""
         from cge.models.path_prefixes import make_step_vectors
 
         if seed not in self._step_vectors:

@@ -26,7 +26,7 @@ LABEL_HOP_WEIGHTS = [1.0] * (LABEL_PROPAGATION_HOPS + 1)
 
 @dataclass(frozen=True, eq=False)
 class NamedWeighting:
-    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, a closed form.
+    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, closed-form.
 
     A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`. Weights of
     metapaths have a `start` too, along whose edge weights labels are propagated.

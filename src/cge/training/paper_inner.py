@@ -47,13 +47,13 @@ def make_target_rows(features: NodeFeatures | None, partition: NodePartition) ->
     """Return the target rows of an inductive encoder: nodes of a part without features have equal vectors, one row."""
     if not isinstance(features, SparseFeatures):
         return TargetRows(features)
-    counts = np.diff(features.rows.indptr)
+    counts = np.diff(features.csr.indptr)
     nonzero = np.flatnonzero(counts)
     row_of = len(nonzero) + partition.part_of.astype(np.int64)
     row_of[nonzero] = np.arange(len(nonzero))
-    indptr = np.concatenate([[0], np.cumsum(counts[nonzero]), np.full(partition.count, features.rows.nnz)])
+    indptr = np.concatenate([[0], np.cumsum(counts[nonzero]), np.full(partition.count, features.csr.nnz)])
     shape = len(nonzero) + partition.count, features.shape[1]
-    rows = sp.csr_array((features.rows.data, features.rows.indices, indptr), shape=shape)
+    rows = sp.csr_array((features.csr.data, features.csr.indices, indptr), shape=shape)
     return TargetRows(SparseFeatures(rows, features.n_jobs), row_of)
 
 
