@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import cge
@@ -84,8 +85,6 @@ def test_the_network_over_metapaths_attends_between_them() -> None:
     channels = random.normal(size=(2, 5, 3)).astype(np.float32)
     blocks = np.zeros((10, 6), np.float32)
     blocks[:5, :3], blocks[5:, 3:] = channels
-    import scipy.sparse as sp
-
     scores = network(SparseFeatures(sp.csr_array(blocks), 1), lambda values: values).detach().numpy()
     part = {name: value.detach().double().numpy() for name, value in network.named_parameters()}
     for node in range(5):
@@ -134,5 +133,5 @@ def test_directed_edges_have_reverse_relations() -> None:
 
 def test_an_unknown_type_is_named() -> None:
     graph, labels = typed_classes()
-    with pytest.raises(InputError, match="metapath has the node type 'editor'.*author"):
+    with pytest.raises(InputError, match=r"metapath has the node type 'editor'.*author"):
         Metapath2Vec(("paper", "editor", "paper"), n_jobs=1).fit(graph, labels)

@@ -126,7 +126,9 @@ class Metapath2Vec(NodeClassifier):
             probabilities, strength = classify_vectors(vectors, task)
             score = task.target.score(probabilities[task.validation], labels) if len(labels) else 0.0
             if score > best:
-                best, result, self.embedding_, self.metapath_ = score, (probabilities, strength), vectors, metapath
+                best, result = score, (probabilities, strength)
+                self.embedding_: Array = vectors
+                self.metapath_ = metapath
         return result
 
     def _metapaths(self, graph: Graph, task: TaskLabels) -> list[tuple[str, ...] | None]:

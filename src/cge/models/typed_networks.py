@@ -71,8 +71,9 @@ class Rgcn(nn.Module):
 class MetapathNetwork(nn.Module):
     """Inputs propagated along each metapath, with a projection for each and attention between them.
 
-    As in SeHGNN (Yang et al. 2023, arXiv 2207.02547): h_m = x_m W_m + b_m, h' = h + β softmax(h Q (h K)ᵀ / √d) h V with β
-    of 0 at first, and one linear layer on the concatenated ReLU(h'_m). The features are those of `metapath_features`.
+    As in SeHGNN (Yang et al. 2023, arXiv 2207.02547): h_m = x_m W_m + b_m, then h' = h + β softmax(h Q (h K)ᵀ / √d) h V
+    with β of 0 at first, and one linear layer on the concatenated ReLU(h'_m). The features are those of
+    `metapath_features`.
     """
 
     def __init__(self, metapaths: int, features: int, hidden: int, classes: int) -> None:
