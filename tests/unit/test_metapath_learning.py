@@ -38,11 +38,13 @@ def test_rows_are_propagated_along_each_metapath() -> None:
         np.testing.assert_allclose(found, expected[nodes], atol=1e-6)
 
 
-def paper_task() -> tuple[Task, cge.Graph]:
+def paper_task(noise: float = 0.0) -> tuple[Task, cge.Graph]:
+    """Return papers whose class depends on the venue, but for a share of random labels."""
     graph, labels = typed_classes()
-    codes = np.full(len(graph), -1)
+    random, codes = np.random.default_rng(4), np.full(len(graph), -1)
     for name, label in labels.items():
-        codes[graph.indices_of([name])] = int(label == "odd")
+        is_random = random.random() < noise
+        codes[graph.indices_of([name])] = random.integers(2) if is_random else int(label == "odd")
     papers = torch.from_numpy(graph.nodes_of_type("paper")[:20])
     task = make_task(
         graph,
@@ -78,19 +80,19 @@ def test_the_held_out_loss_is_that_of_ridge_regression() -> None:
 
 
 def test_metapaths_through_the_informative_type_get_the_weight() -> None:
-    task, graph = paper_task()
+    task, graph = paper_task(noise=0.3)
     weighting, inputs = weighting_of(graph, task.train.numpy(), 1)
     outcome = learn_metapath_weights(task, inputs, np.eye(len(graph), dtype=np.float32), weighting, 0)
     assert outcome.beats_chance
-    assert outcome.after < 0.7 * outcome.before
+    assert outcome.after < 0.9 * outcome.before
     learned = dict(zip(weighting.metapaths, weighting.normalized_weights().tolist(), strict=True))
     weights = {metapath[0].split()[-1]: weight for metapath, weight in learned.items() if metapath}
-    assert weights["venue"] > 1.5 * weights["author"]
+    assert weights["venue"] > 1.3 * weights["author"]
 
 
 def test_labels_without_a_pattern_leave_the_weights_as_they_are() -> None:
-    task, graph = paper_task()
+    task, graph = paper_task(noise=1.0)
     weighting, inputs = weighting_of(graph, task.train.numpy(), 1)
-    noise = np.random.default_rng(0).normal(size=(len(graph), 2)).astype(np.float32)
-    assert not learn_metapath_weights(task, inputs, noise, weighting, 0).beats_chance
+    one_hot = np.eye(len(graph), dtype=np.float32)
+    assert not learn_metapath_weights(task, inputs, one_hot, weighting, 0).beats_chance
     assert weighting.weights == pytest.approx(1 / len(weighting.metapaths))
