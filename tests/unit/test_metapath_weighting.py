@@ -15,7 +15,7 @@ import cge
 from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.models.edge_weighting import make_edge_inputs
-from cge.models.metapath_weighting import MetapathPropagation, MetapathWeighting, list_metapaths
+from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
 from cge.training.named_weighting import NamedWeighting
@@ -59,28 +59,6 @@ def test_propagation_is_the_sum_over_metapaths(b: float) -> None:
     assert propagation(x.astype(np.float32)) == pytest.approx(expected(graph, b, x), abs=1e-5)
     tensor = torch.from_numpy(x.astype(np.float32))
     assert propagation(tensor).numpy() == pytest.approx(expected(graph, b, x), abs=1e-5)
-
-
-def test_gradients_of_metapath_weights() -> None:
-    graph, x = random_graph(), np.random.default_rng(0).normal(size=(21, 3)).astype(np.float32)
-    inputs, _ = make_edge_inputs(graph, TransitionMatrix(graph))
-    weighting = MetapathWeighting(METAPATHS, WEIGHTS, 0.5)
-    propagation, tensor = MetapathPropagation(inputs, weighting), torch.from_numpy(x).requires_grad_()
-
-    def value() -> torch.Tensor:
-        return (propagation.propagation()(tensor) ** 2).sum()
-
-    value().backward()  # type: ignore[no-untyped-call]
-    (trained,) = propagation.parameters()
-    for place, gradient in enumerate(trained.grad.tolist()):  # type: ignore[union-attr]
-        weighting.weights[place] += 1e-2  # training changes it in place, and sees changes
-        above = value().item()
-        weighting.weights[place] -= 2e-2
-        below = value().item()
-        weighting.weights[place] += 1e-2
-        assert gradient == pytest.approx((above - below) / 2e-2, abs=1e-2, rel=1e-2)
-    assert tensor.grad is not None
-    assert tensor.grad.any()
 
 
 def test_metapaths_are_listed_by_the_walks_that_follow_them() -> None:

@@ -31,6 +31,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "WalkClassifier": {"dim": 4, "walks_per_node": 2, "walk_length": 10},
     "GCN": {"epochs": 4},
     "APPNP": {"epochs": 4},
+    "RGCN": {"epochs": 4},
+    "SeHGNN": {"epochs": 4},
+    "Metapath2Vec": {"dim": 4, "walks_per_node": 2, "walk_length": 10},
 }
 
 
@@ -96,6 +99,9 @@ def test_the_methods_of_the_paper() -> None:
         "sgc",
         "gcn",
         "appnp",
+        "rgcn",
+        "sehgnn",
+        "metapath2vec",
         "gcn+cge",
         "gcn+cge-t",
         "gcn+cge-i",

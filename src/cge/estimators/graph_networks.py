@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from cge.training.torch_state import seeded
 
 
 @dataclass(eq=False, repr=False)
-class _Network(NodeClassifier):
+class NetworkClassifier(NodeClassifier):
     """A classifier that trains a network; a subclass implements `_network`."""
 
     _: KW_ONLY
@@ -42,17 +43,28 @@ class _Network(NodeClassifier):
     n_jobs: int | None = param(None, **N_JOBS)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
-        data = EncoderData(graph, n_jobs=self.n_jobs)
+        data = self._data(graph)
         features = self._features(data, task)
+        network = partial(self._network, data, int(features.shape[1]), len(task.classes))
+        return self._fit_network(network, features, task, np.arange(len(graph)))
+
+    def _fit_network(
+        self, make: Callable[[], Any], features: NodeFeatures, task: TaskLabels, nodes: Array
+    ) -> tuple[Array, int]:
+        """Train the network of `make()`; return the probabilities of `nodes (k,)`, of which it has the features."""
         with seeded(self.random_state, type(self).__name__):
-            network = self._network(data, int(features.shape[1]), len(task.classes))
+            network = make()
         names = ("patience", "dropout", "learning_rate", "weight_decay")
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings = NetworkSettings(epochs=task.choice or self.epochs, seed=self.random_state, **options)
-        labels, train, validation = (torch.tensor(array) for array in (task.codes, task.train, task.validation))
+        train, validation = (torch.tensor(np.searchsorted(nodes, part)) for part in (task.train, task.validation))
+        labels = torch.tensor(task.codes[nodes])
         scores, epochs = train_network(network, features, labels, train, validation, settings)
         probabilities: Array = task.target.outputs(scores).numpy()
         return probabilities, epochs
+
+    def _data(self, graph: Graph) -> EncoderData:
+        return EncoderData(graph, n_jobs=self.n_jobs)
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:  # noqa: ARG002 - for subclasses
         return data.tensor_inputs("l1")
@@ -63,7 +75,7 @@ class _Network(NodeClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class GCN(_Network):
+class GCN(NetworkClassifier):
     """The graph convolutional network of Kipf and Welling (2017), with two layers.
 
     With `append` another model is trained on the same labels first, and its class probabilities are appended to the
@@ -117,7 +129,7 @@ class GCN(_Network):
 
 @documented
 @dataclass(eq=False, repr=False)
-class APPNP(_Network):
+class APPNP(NetworkClassifier):
     """Predictions of an MLP, propagated by personalized PageRank (Gasteiger et al. 2019)."""
 
     hops: int = param(10, "steps of propagation", low=1, high=1000)

@@ -118,7 +118,7 @@ _CGE: Space = {
 
 _BASELINES = "cge.estimators.baselines"
 _NETWORKS = "cge.estimators.graph_networks"
-_EMBEDDINGS = "cge.estimators.embeddings"
+_EMBEDDINGS, _TYPED = "cge.estimators.embeddings", "cge.estimators.typed_baselines"
 _PROPAGATION, _CLASS_MASS = f"{_BASELINES}:LabelPropagation", {"class_mass": True}
 _CGE_CLASS, _PAPER_CLASS = "cge.estimators.cge:CGE", "cge.estimators.paper_cge:PaperCGE"
 _COMMON_NEIGHBORS = "the number of common neighbors, or their Adamic-Adar index"
@@ -160,6 +160,9 @@ _TABLE = [
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on propagated features (SGC)", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
     Method("appnp", f"{_NETWORKS}:APPNP", "predictions propagated by personalized PageRank", space=_APPNP),
+    Method("rgcn", f"{_TYPED}:RGCN", "the relational GCN, with weights for each relation", space=_NETWORK),
+    Method("sehgnn", f"{_TYPED}:SeHGNN", "features propagated along metapaths, and attention (SeHGNN)", space=_NETWORK),
+    Method("metapath2vec", f"{_TYPED}:Metapath2Vec", "logistic regression on metapath2vec vectors", space=_DIM),
     *(
         Method(f"gcn+{name}", f"{_NETWORKS}:GCN", _GCN_CGE.format(model), {"append": name}, space=_NETWORK)
         for name, model in (

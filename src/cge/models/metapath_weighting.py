@@ -5,15 +5,15 @@
 A_r are the weights of the edges of relation r, D_r and D_r' their sums over rows and over columns. The weight of a path
 is the weight of its metapath times the product over its edges, so the sum over all paths of the metapaths is exact, as
 for edge weights; there are no self-loops. Propagation per metapath and a learned combination follow SeHGNN (Yang et al.
-2023, arXiv 2207.02547), which combines by attention. Prefixes are shared: the products are as many as the metapaths.
+2023, arXiv 2207.02547), which combines by attention; here `cge.training.metapath_learning` learns the weights. Prefixes
+are shared: the products are as many as the metapaths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,13 +25,8 @@ from cge.models.propagation import TransitionMatrix
 from cge.models.relation_groups import RelationGroups
 from cge.models.sparse_products import SparseMatrix
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from cge.models.autograd import Propagation
-
 MAX_METAPATHS = 64  # of a weighting
-_SPARSE = 0.1  # weights below this fraction of the largest are set to zero
+_SPARSE = 0.1  # the weights of metapaths that add less than this fraction of the largest are set to zero
 
 
 class MetapathWeighting:
@@ -54,9 +49,10 @@ class MetapathWeighting:
         """Return the weights divided by the sum of their absolute values, `(C,)`."""
         return self.weights / abs(self.weights).sum().clip(min=1e-12)
 
-    def make_sparse(self) -> None:
-        """Set small weights to zero."""
-        self.weights[np.abs(self.weights) < _SPARSE * np.abs(self.weights).max()] = 0
+    def make_sparse(self, lengths: Array) -> None:
+        """Set the weights of metapaths to zero that add little; `lengths (C,)` are those of their propagated inputs."""
+        sizes = np.abs(self.weights) * lengths
+        self.weights[sizes < _SPARSE * sizes.max()] = 0
 
     def coded(self, relations: RelationGroups) -> dict[tuple[int, ...], float]:
         """Return the normalized weights other than zero by the relation codes of a graph, which may lack some."""
@@ -149,32 +145,6 @@ class FixedMetapaths:
         from cge.models.autograd import matrix_product
 
         return matrix_product(matrix, x)
-
-
-class MetapathPropagation:
-    """The same with weights that can be trained, in place."""
-
-    def __init__(self, edge_inputs: EdgeInputs, weighting: MetapathWeighting, n_jobs: int | None = None) -> None:
-        import torch
-
-        self._fixed, self._weighting = weighting.propagation(edge_inputs, n_jobs), copy(weighting)
-        self._weights = torch.nn.Parameter(torch.as_tensor(weighting.weights))
-        self._weighting.weights = self._weights  # type: ignore[assignment]
-        self._initial = [self._weights.detach().clone()]
-
-    def parameters(self) -> list[nn.Parameter]:
-        """Return the weights of the metapaths."""
-        return [self._weights]
-
-    def initial_parameters(self) -> list[Tensor]:
-        """Return the weights before training."""
-        return self._initial
-
-    def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
-        """Return the propagation with the current weights, differentiable in them."""
-        pairs = zip(self._weighting.metapaths, self._weighting.normalized_weights(), strict=True)
-        weights = {metapath: weight for metapath, weight in pairs if metapath in self._fixed.weights}
-        return lambda inputs: self._fixed.sum(inputs, weights)
 
 
 def list_metapaths(

@@ -37,7 +37,7 @@ class SearchRole:
     label propagation: there neighbors often have other classes (heterophily), and it matters which hops are used.
     """
 
-    stage: str = "closed form"  # "simple", "closed form", "hop profile" or "learned"
+    stage: str = "closed form"  # "simple", "closed form", "hop profile", "metapaths" or "learned"
     mlp_only: bool = False
 
 
@@ -47,7 +47,8 @@ class WeightingSpec:
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
-    `by_relation` normalizes by relation, `metapaths` learns weights of metapaths; both need several relations.
+    `by_relation` normalizes by relation, `metapaths` learns weights of metapaths; both need several relations. With
+    `same_metapaths`, (largest number of edges or None, b), all metapaths have the same weight, and nothing is learned.
     """
 
     name: str
@@ -61,6 +62,12 @@ class WeightingSpec:
     selectable: bool = True
     by_relation: bool = False
     metapaths: bool = False
+    same_metapaths: tuple[int | None, float] | None = None
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is trained on labels."""
+        return self.closed_form is None and self.same_metapaths is None
 
     @property
     def kind(self) -> str:
@@ -116,7 +123,7 @@ def is_learned(weighting: str | Network) -> bool:
     """Return whether a weighting is trained on labels, by its name or as a callable; "auto" is not, by itself."""
     if not isinstance(weighting, str):
         return True
-    return weighting != "auto" and (weighting not in WEIGHTINGS or WEIGHTINGS[weighting].closed_form is None)
+    return weighting != "auto" and (weighting not in WEIGHTINGS or WEIGHTINGS[weighting].learned)
 
 
 def is_hop_profile(name: str) -> bool:
@@ -160,6 +167,11 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     return network
 
 
+def same_metapath_forms(hops: int) -> list[WeightingSpec]:
+    """Return the weightings in which all metapaths have the same weight, those that paths of `hops` hops allow."""
+    return [spec for spec in WEIGHTINGS.values() if spec.same_metapaths is not None and spec.min_hops <= hops]
+
+
 def is_by_relation(name: str) -> bool:
     """Return whether a weighting is normalized by relation."""
     return name in WEIGHTINGS and WEIGHTINGS[name].by_relation
@@ -201,7 +213,12 @@ def _register_all() -> None:
         text = f"as {name!r}, normalized within each relation of a graph with types"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
-    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=replace(learned, mlp_only=True)))
+    register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
+    for (edges, length), b in product(((1, " of 1 edge"), (2, " of 2 edges"), (None, "")), (0.0, 0.5)):
+        text = f"the same weight for the node itself and all metapaths{length}, with normalization exponent b = {b:g}"
+        same: dict[str, Any] = {"metapaths": True, "same_metapaths": (edges, b), "selectable": False}
+        name = f"same metapaths{length} (b={b:g})"
+        register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **same))
     text = "learned weights of relations, and of edges within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))

@@ -232,14 +232,21 @@ class _Listing:
             if spec.name != self.reference:
                 classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
                 yield from self._weighting(spec, classifier, required=simple_open and spec in simple)
+        for spec in self._specs("metapaths"):
+            for classifier in self._metapath_classifiers():
+                yield from self._weighting(spec, classifier)
         learning = self.work.learning(self.problem.n_folds)
         if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
             yield from self._starts(self.selected_labels, _NO_HOP_PROFILE)
             for spec in self._specs("learned"):
                 conditions = () if spec.train_hops else (_USES_EDGES,)
-                classifier = DEFAULT_CLASSIFIER if spec.metapaths else self._classifier()
-                for candidate in self._weighting(spec, classifier, *conditions):
-                    yield replace(candidate, work=candidate.work + learning)
+                for classifier in self._metapath_classifiers() if spec.metapaths else (self._classifier(),):
+                    for candidate in self._weighting(spec, classifier, *conditions):
+                        yield replace(candidate, work=candidate.work + learning)
+
+    def _metapath_classifiers(self) -> Sequence[str]:
+        """Return the classifiers with which weights of metapaths are compared: fast ones, which suit short paths."""
+        return (DEFAULT_CLASSIFIER, "logistic-unit") if self.classifiers_open else (self._classifier(),)
 
     def _weighting(
         self, spec: WeightingSpec, classifier: str, *conditions: Condition, required: bool = False

@@ -25,7 +25,7 @@ from cge.targets import Task
 from cge.training.encoder_settings import OuterSettings
 from cge.training.torch_state import one_thread, seeded
 
-_MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
+MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class OuterProblem:
                 on_step(step)
         before, after = np.mean(losses[max(warmup - 10, 0) : warmup]), np.mean(losses[warmup + steps - count :])
         prior_loss = self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
-        beats_chance = bool(after < _MAX_LOSS_RATIO * prior_loss)
+        beats_chance = bool(after < MAX_LOSS_RATIO * prior_loss)
         with torch.no_grad():
             for parameter, total, start in zip(self.weights, totals, initial, strict=True):
                 parameter.copy_(total / count if beats_chance else start)

@@ -24,10 +24,17 @@ from functools import partial
 from typing import Any
 
 from cge.errors import Message
-from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
-from cge.models.metapath_weighting import MetapathPropagation, MetapathWeighting, list_metapaths
+from cge.models.edge_weighting import EdgePropagation
+from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
+from cge.models.weightings import (
+    WEIGHTINGS,
+    closed_form,
+    is_hop_profile,
+    is_learned,
+    make_network,
+    same_metapath_forms,
+)
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
     CandidateKey,
@@ -38,6 +45,7 @@ from cge.training.candidate_evaluation import (
 from cge.training.candidates import (
     AVERAGING_MARGIN,
     MAX_AVERAGED,
+    MIN_VALIDATION,
     SELECTED,
     Candidate,
     SearchProblem,
@@ -46,7 +54,8 @@ from cge.training.candidates import (
     reference_name,
 )
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
-from cge.training.learned_weighting import OuterProblem
+from cge.training.learned_weighting import OuterProblem, OuterResult
+from cge.training.metapath_learning import learn_metapath_weights
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
 from cge.training.side_by_side import run_side_by_side
@@ -178,13 +187,19 @@ class ModelSearch:
         """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
         if not is_learned(self.evaluator.settings.weighting):
             return self._closed_form(self.state.reference)
-        start = self.start_of_learning()
+        learned = self.learn(self.evaluator.settings.weighting, self.start_of_learning())
         for name, spec in WEIGHTINGS.items():
-            if spec.closed_form is not None:
+            if not spec.learned:
                 self.evaluator.release(name)
-        return self.learn(self.evaluator.settings.weighting, start)
+        return learned
 
     def _closed_form(self, name: str) -> NamedWeighting:
+        same, hops = WEIGHTINGS[name].same_metapaths, self.evaluator.settings.hops
+        if same is not None:
+            edges, b = same
+            metapaths = list_metapaths(self.data.edge_inputs, self.task.train.numpy(), hops if edges is None else edges)
+            module = MetapathWeighting(metapaths, [1 / len(metapaths)] * len(metapaths), b)
+            return NamedWeighting(name, module, start=self._closed_form("degree" if b else "uniform"))
         return NamedWeighting(name, closed_form(name, self.data.edge_scale.names, self.evaluator.settings.hops))
 
     def start_of_learning(self) -> NamedWeighting:
@@ -202,16 +217,12 @@ class ModelSearch:
         settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.metapaths:
-            metapaths = list_metapaths(data.edge_inputs, self.task.train.numpy(), self.evaluator.settings.hops)
-            uniform = [1 / len(metapaths)] * len(metapaths)
-            module = MetapathWeighting(metapaths, uniform, start.edge_weighting.normalization.item())
-            learned = NamedWeighting(spec.name, module, start=start)
-            propagation: Any = MetapathPropagation(data.edge_inputs, module, data.n_jobs)
-        elif spec is not None and spec.network is None:
+            return self._learn_metapaths(spec.name)
+        if spec is not None and spec.network is None:
             learned = NamedWeighting(spec.name, deepcopy(start.module))
             learned.edge_weighting.by_relation = spec.by_relation
             edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
-            propagation = EdgePropagation(*edges, train_hops=spec.train_hops)
+            propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
             with seeded(seed, "network"):
                 network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
@@ -222,16 +233,37 @@ class ModelSearch:
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs, class_weights = self.data.tensor_inputs("l2"), self.evaluator.class_weights
         outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
+        self._check_outcome(outcome, learned, start)
+        if isinstance(learned.module, PathWeighting):
+            learned.module.eval()
+        return learned
+
+    def _learn_metapaths(self, name: str) -> NamedWeighting:
+        """Learn weights of metapaths, from the closed form in which all have the same."""
+        data, start = self.data, self._same_metapaths()
+        module: Any = deepcopy(start.module)
+        inputs, seed = data.inputs("l2"), self.evaluator.settings.seed
+        outcome = learn_metapath_weights(
+            self.task, data.edge_inputs, inputs, module, seed, self.evaluator.class_weights
+        )
+        learned = replace(start, name=name, module=module)
+        self._check_outcome(outcome, learned, start)
+        return learned
+
+    def _check_outcome(self, outcome: OuterResult, learned: NamedWeighting, start: NamedWeighting) -> None:
+        """Tell users who asked for a learned weighting where it learned nothing."""
         if not outcome.beats_chance and self.evaluator.settings.weighting != "auto":
             problem = (
                 "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
             self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
-        if isinstance(learned.module, MetapathWeighting):
-            learned.module.make_sparse()
-        elif not isinstance(learned.module, EdgeWeighting):
-            learned.module.eval()
-        return learned
+
+    def _same_metapaths(self) -> NamedWeighting:
+        """Return the closed form from which weights of metapaths are learned: the most accurate one."""
+        forms = [self._closed_form(spec.name) for spec in same_metapath_forms(self.evaluator.settings.hops)]
+        if len(self.task.validation) < MIN_VALIDATION:
+            return forms[-1]
+        return max(forms, key=lambda form: self._evaluate(form, DEFAULT_CLASSIFIER).rank)
 
     def _select_weighting(self, reference: NamedWeighting) -> NamedWeighting:
         """Return the most accurate weighting: closed forms are compared first, then learned ones."""
@@ -242,8 +274,7 @@ class ModelSearch:
         self._record("weighting", CandidateKey(reference.name, classifier, state.label_propagation), score)
         incumbent = best_closed_form = self._compare_weightings((reference, score), self._closed_form_candidates())
         state.closed_form = best_closed_form[0].name
-        candidates = list(self._learned_candidates(best_closed_form[0]))
-        return self._compare_weightings(incumbent, candidates)[0]
+        return self._compare_weightings(incumbent, self._learned_candidates(best_closed_form[0]))[0]
 
     def _compare_weightings(
         self, incumbent: tuple[NamedWeighting, CandidateScore], compared: Sequence[tuple[NamedWeighting, Candidate]]
@@ -272,10 +303,10 @@ class ModelSearch:
         reserved: float | None = None
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
-            if spec.closed_form is None:
+            if spec.learned:
                 continue
             needed = evaluation = work.evaluation(self._classifier_of(candidate))
-            if is_hop_profile(spec.name) or spec.by_relation:
+            if is_hop_profile(spec.name) or spec.by_relation or spec.same_metapaths is not None:
                 reserved = self._work_reserved_for_learning(budget) if reserved is None else reserved
                 needed += reserved
             if candidate.required or needed <= budget:
@@ -283,21 +314,25 @@ class ModelSearch:
                 affordable.append((self._closed_form(spec.name), candidate))
         return affordable
 
-    def _learned_candidates(self, best_closed_form: NamedWeighting) -> Iterator[tuple[NamedWeighting, Candidate]]:
-        """Yield learned weightings, as far as the budget allows; they are learned at the same time."""
+    def _learned_candidates(self, best_closed_form: NamedWeighting) -> list[tuple[NamedWeighting, Candidate]]:
+        """Return learned weightings, as far as the budget allows; they are learned at the same time."""
         work, budget, affordable = self.evaluator.work, self.evaluator.budget, []
+        learning, names = work.learning(len(self.task.folds)), []
         for candidate in self._active_candidates("weighting"):
-            extra = work.learning(len(self.task.folds)) + work.evaluation(self._classifier_of(candidate))
-            if WEIGHTINGS[candidate.weighting].closed_form is None and extra <= budget:
-                budget -= extra
+            new = candidate.weighting not in names
+            needed = work.evaluation(self._classifier_of(candidate)) + (learning if new else 0.0)
+            if WEIGHTINGS[candidate.weighting].learned and needed <= budget:
+                budget -= needed
                 affordable.append(candidate)
+                names += [candidate.weighting] if new else []
         if not affordable:
-            return
+            return []
         start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
-        self.evaluator.budget -= work.learning(len(self.task.folds)) * len(affordable)
-        tasks = [partial(self._learn_for, candidate.weighting, start) for candidate in affordable]
-        learned = run_side_by_side(tasks, self.data.n_jobs if self.evaluator.max_at_once > 1 else 1)
-        yield from zip(learned, affordable, strict=True)
+        self.evaluator.budget -= learning * len(names)
+        tasks = [partial(self._learn_for, name, start) for name in names]
+        n_jobs = self.data.n_jobs if self.evaluator.max_at_once > 1 else 1
+        learned = dict(zip(names, run_side_by_side(tasks, n_jobs), strict=True))
+        return [(learned[candidate.weighting], candidate) for candidate in affordable]
 
     def _learn_for(self, name: str, start: NamedWeighting, _send: Callable[[Any], None]) -> NamedWeighting:
         return self.learn(name, start)
