@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
+from cge.data.graph_update import GraphUpdate
+from cge.errors import CgeWarning, InputError, Message
 from cge.estimators.calibration import MIN_PRIOR_LABELS
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
-from cge.estimators.encoder_model import EncoderModel, restore_encoder
+from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
+from cge.estimators.stored_encoder import restore_encoder
 from cge.graph import Graph
 from cge.models.weightings import WEIGHTINGS, weighting_descriptions
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
 if TYPE_CHECKING:
+    from cge.estimators.model_update import UpdateSummary
     from cge.models.path_networks import PathWeighting
 
 _INPUTS = {
@@ -167,6 +171,33 @@ class CGE(PathEstimator):
         if self.inputs == "features" and graph.features is None:
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
+
+    def update(self, update: GraphUpdate, y: Any = None) -> UpdateSummary:
+        """Change the graph of the trained model: add and remove edges, add nodes, replace features, add labels.
+
+        Only nodes that a change can reach are computed again; predictions and vectors are the same, to the last bit, as
+        if all were. Parameters and temperatures stay as they were trained: the summary, and a warning, say when the
+        graph has changed so much that a new fit is advisable. `docs/predictions.md` has an example.
+
+        Parameters
+        ----------
+        update : GraphUpdate
+            By node id; features of existing nodes are replaced.
+        y : {node id: label}, optional
+            Further training labels, which are propagated if the model propagates labels.
+
+        Returns
+        -------
+        UpdateSummary
+            How many nodes changed and were recomputed, predictions and confidence before and after, and the advice.
+        """
+        from cge.estimators.model_update import update_estimator
+
+        self._need_fit()
+        summary = update_estimator(self, update, y)
+        if summary.advice:
+            warnings.warn(CgeWarning(f"{'; '.join(summary.advice)}: fit again on the new graph"), stacklevel=2)
+        return summary
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         from cge.estimators.encoder_fit import fit_encoder
