@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
     from cge.estimators.embeddings import DeepWalk, Node2Vec
+    from cge.estimators.link_predictor import LinkPredictor
     from cge.estimators.methods import Method, register_method
     from cge.estimators.multi_task import MultiTask, multi_task
     from cge.estimators.paper_cge import PaperCGE
@@ -36,6 +37,7 @@ __all__ = [
     "EdgeWeighting",
     "Graph",
     "GraphUpdate",
+    "LinkPredictor",
     "Method",
     "MultiTask",
     "Node2Vec",
@@ -71,6 +73,7 @@ _MODULES = {
     "cge.estimators.cge": "CGE",
     "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
     "cge.estimators.embeddings": "DeepWalk Node2Vec",
+    "cge.estimators.link_predictor": "LinkPredictor",
     "cge.estimators.methods": "Method register_method",
     "cge.estimators.multi_task": "MultiTask multi_task",
     "cge.estimators.paper_cge": "PaperCGE",

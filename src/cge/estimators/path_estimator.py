@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,11 +19,15 @@ from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.persistence import Checkpoints, save_estimator
 from cge.estimators.settings import check_settings
+from cge.estimators.similar import Similar, similar_nodes
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.graph_conversions import object_kind
 from cge.html_tables import html_scatter, html_table
 from cge.store import pack_values, unpack_values
+
+if TYPE_CHECKING:
+    from cge.estimators.link_predictor import Link
 
 Callback = Callable[[Any], None] | None
 
@@ -271,6 +275,21 @@ class PathEstimator(ExplanationMixin, Estimator):
         if any(not len(path) for path in indices):
             raise InputError("a path needs at least one node, found an empty one")
         return model.path_weights(indices)
+
+    def similar(self, node: Hashable, top: int = 10, metric: str = "cosine") -> list[Similar]:
+        """Return the nodes with the most similar vectors, as pairs (node, score); metric 'cosine' or 'dot'."""
+        self._need_fit()
+        return similar_nodes(self, node, top, metric)
+
+    def links(self, top: int = 100, node: Hashable | None = None, random_state: int = 0) -> list[Link]:
+        """Return links that the graph is likely to lack, of all nodes or of one, as (source, target, score).
+
+        They are scored by a `LinkPredictor`, which the first call trains on the edges of the graph, without labels.
+        """
+        from cge.estimators.link_predictor import predictor_of
+
+        self._need_fit()
+        return predictor_of(self, random_state).top_links(top, node)
 
     # ------------------------------------------------------------------ saving
 
