@@ -20,11 +20,12 @@ from cge.cli.main import print_error
 from cge.cli.predict import predict
 from cge.cli.report import report
 from cge.cli.score import score
+from cge.cli.serve import serve
 from cge.cli.update import update
 from cge.cli.vectors import embed, similar
 
 _COMMANDS: tuple[Callable[..., None], ...] = (demo, check, fit, predict, score, explain, embed, similar)
-_COMMANDS += (links, update, report, datasets, evaluate, tune, reproduce)
+_COMMANDS += (links, update, serve, report, datasets, evaluate, tune, reproduce)
 _SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(
