@@ -47,16 +47,27 @@ def predict(port: int) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("localhost", port, timeout=30)
     body = json.dumps({"nodes": [1, 30]})
     connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    try:
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(30) in (0, 143)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[int]:
     process, port = start(folder)
     yield port
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) in (0, 143)
+    end(process)
 
 
 def children(process: int) -> list[int]:
@@ -78,8 +89,7 @@ def test_killed_workers_are_replaced_and_the_server_ends_in_good_order(folder: P
         assert len(now) == 2
         assert [predict(port)[0] for _ in range(5)] == [200] * 5
     finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, 143)
+        end(process)
     with pytest.raises(ConnectionRefusedError):
         predict(port)
 

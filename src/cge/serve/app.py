@@ -141,6 +141,9 @@ def create_app(service: Service, token: str | None = None, hosts: tuple[str, ...
     async def schema(_: Request) -> Response:
         return JSONResponse(document, headers=_HEADERS)
 
+    async def no_icon(_: Request) -> Response:
+        return Response(status_code=204)
+
     async def page(request: Request) -> Response:
         path = request.url.path
         return Response(files[path], media_type=_TYPES[Path(_PAGE[path]).suffix], headers=_HEADERS)
@@ -154,7 +157,7 @@ def create_app(service: Service, token: str | None = None, hosts: tuple[str, ...
 
     routes = [Route(f"/{name}", answers.operation, methods=["POST"]) for name in service.operations]
     routes += [Route("/health", answers.health), Route("/metrics", answers.counters), Route("/openapi.json", schema)]
-    routes += [Route(path, page) for path in files]
+    routes += [Route("/favicon.ico", no_icon), *(Route(path, page) for path in files)]
     return Starlette(
         routes=routes,
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],

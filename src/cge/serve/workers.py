@@ -41,6 +41,8 @@ def serve(app: Any, listening: socket.socket, log_level: str = "warning") -> Non
 
 def serve_workers(app: Any, listening: socket.socket, count: int, log_level: str = "warning") -> None:
     """Serve with several forked processes; one that ends is replaced."""
+    import uvicorn  # noqa: F401 - before the fork, so that workers start at once
+
     stopping = False
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -59,12 +61,22 @@ def serve_workers(app: Any, listening: socket.socket, count: int, log_level: str
                 _LOG.warning("worker %d ended with status %d; another one starts", ended, status)
             time.sleep(_PAUSE)
     finally:
-        for worker in workers:
-            os.kill(worker, signal.SIGTERM)
-        for worker in workers:
-            os.waitpid(worker, 0)
+        _end(workers)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end(workers: set[int]) -> None:
+    """End workers, and kill those that have not ended when requests had time to finish."""
+    for worker in workers:
+        os.kill(worker, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE + 5
+    while workers:
+        workers -= {worker for worker in workers if os.waitpid(worker, os.WNOHANG)[0]}
+        if time.monotonic() > deadline:
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(_PAUSE / 10)
 
 
 def _start(app: Any, listening: socket.socket, log_level: str) -> int:
@@ -77,7 +89,7 @@ def _start(app: Any, listening: socket.socket, log_level: str) -> int:
     code = 1
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # until uvicorn has its own handlers
+            signal.signal(number, signal.SIG_DFL)  # until uvicorn has its own handlers
         serve(app, listening, log_level)
         code = 0
     finally:
