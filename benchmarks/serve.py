@@ -47,7 +47,8 @@ class _Client:
     """A connection that is kept open."""
 
     def __init__(self, port: int) -> None:
-        self.port, self.streams = port, None
+        self.port = port
+        self.streams: tuple[Any, Any] | None = None
 
     async def ask(self, operation: str, content: dict[str, Any]) -> int:
         """Send a request, once more where the connection was closed, and return the status."""
@@ -55,7 +56,8 @@ class _Client:
             try:
                 if self.streams is None:
                     self.streams = await asyncio.open_connection("127.0.0.1", self.port)
-                return await self._ask(*self.streams, operation, json.dumps(content).encode())
+                reader, writer = self.streams
+                return await self._ask(reader, writer, operation, json.dumps(content).encode())
             except (ConnectionError, asyncio.IncompleteReadError):
                 self.streams = None
                 if attempt == 2:
@@ -90,19 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
     result = {"bench": "serve", "machine": machine_description([]), "workers": args.workers, "rows": rows}
-    titles = [
-        "clients",
-        "seconds",
-        "requests",
-        "per_second",
-        "p50_ms",
-        "p99_ms",
-        "failed",
-        "hostile",
-        "killed",
-        "mb_before",
-        "mb_after",
-    ]
+    titles = ["clients", "seconds", "requests", "per_second", "p50_ms", "p99_ms", "failed", "hostile", "killed"]
+    titles += ["mb_before", "mb_after"]
     lines = [f"| {' | '.join(title.replace('_', ' ') for title in titles)} |", "|--:" * len(titles) + "|"]
     lines += [f"| {' | '.join(f'{row[title]:,.4g}' for title in titles)} |" for row in rows]
     print(json.dumps(result) if args.json else "\n".join(lines))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cge.estimators.link_predictor import LinkPredictor
     from cge.estimators.methods import Method, register_method
     from cge.estimators.multi_task import MultiTask, multi_task
+    from cge.estimators.node_classifier import NodeClassifier
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.persistence import load
     from cge.estimators.predictions import edge_vectors, subgraph_vectors
@@ -41,6 +42,7 @@ __all__ = [
     "Method",
     "MultiTask",
     "Node2Vec",
+    "NodeClassifier",
     "OuterConfig",
     "PaperCGE",
     "PaperOuterConfig",
@@ -76,6 +78,7 @@ _MODULES = {
     "cge.estimators.link_predictor": "LinkPredictor",
     "cge.estimators.methods": "Method register_method",
     "cge.estimators.multi_task": "MultiTask multi_task",
+    "cge.estimators.node_classifier": "NodeClassifier",
     "cge.estimators.paper_cge": "PaperCGE",
     "cge.estimators.persistence": "load",
     "cge.estimators.predictions": "edge_vectors subgraph_vectors",

@@ -209,6 +209,9 @@ class Graph(GraphConversions, Summarized):
         """Entries in each node's row, `(n,)`: its edges (outgoing ones if directed), each type on its own."""
         return np.diff(self.indptr)
 
+    def __deepcopy__(self, _: Any) -> Graph:
+        return self  # it does not change
+
     def __len__(self) -> int:
         return self.num_nodes
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import KW_ONLY, asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from cge.arrays import Array
 from cge.data.graph_update import GraphUpdate
@@ -21,6 +24,7 @@ from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.estimators.stored_encoder import restore_encoder
 from cge.graph import Graph
 from cge.models.weightings import WEIGHTINGS, weighting_descriptions
+from cge.store.atomic import write_files
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
@@ -199,6 +203,43 @@ class CGE(PathEstimator):
             warnings.warn(CgeWarning(f"{'; '.join(summary.advice)}: fit again on the new graph"), stacklevel=2)
         return summary
 
+    def to_numpy(self, file: str | Path | None = None) -> dict[str, Array]:
+        """Return the parameters of inference as arrays, and write them to an .npz file; NumPy is enough to use them.
+
+        With Z = `propagated_inputs(nodes, i)` of classifier i, and its label scores L:
+
+            e = Z @ projection_i + offset_i
+            scores = max(e, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
+
+        Where there is no output_weight_i, scores are e instead of the product; without output_bias_i, it is 0.
+        Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized.
+        """
+        from cge.estimators.numpy_export import inference_arrays
+
+        self._need_fit()
+        arrays = inference_arrays(self)
+        if file is not None:
+            write_files({Path(file): lambda stream: _write_npz(stream, arrays)})
+        return arrays
+
+    def propagated_inputs(self, nodes: Iterable[Hashable], classifier: int = 0) -> tuple[Array, Array]:
+        """Return what a classifier of the ensemble reads: propagated inputs, `(k, f)`, and label scores, `(k, c)`."""
+        from cge.estimators.numpy_export import propagated_inputs
+
+        self._need_fit()
+        return propagated_inputs(self, nodes, classifier)
+
+    def to_atlas(self, file: str | Path, *, vectors: bool = False) -> None:
+        """Write a Parquet table of all nodes for tools such as embedding-atlas and jupyter-scatter.
+
+        Columns: node, class, confidence, training_label, and x and y, the first two principal components of the
+        vectors; with `vectors` also the vectors, as v0, v1, ….
+        """
+        from cge.estimators.numpy_export import write_atlas
+
+        self._need_fit()
+        write_atlas(self, file, vectors)
+
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         from cge.estimators.encoder_fit import fit_encoder
 
@@ -214,3 +255,11 @@ class CGE(PathEstimator):
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         return restore_encoder(self, graph, classes, metadata, arrays)
+
+
+def _write_npz(stream: Any, arrays: dict[str, Array]) -> None:
+    """Write arrays without pickle: classes that are objects as text."""
+    plain: dict[str, Any] = {
+        name: each.astype(str) if each.dtype.kind == "O" else each for name, each in arrays.items()
+    }
+    np.savez(stream, **plain)
