@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
     from cge.estimators.embeddings import DeepWalk, Node2Vec
+    from cge.estimators.link_predictor import LinkPredictor
     from cge.estimators.methods import Method, register_method
     from cge.estimators.multi_task import MultiTask, multi_task
+    from cge.estimators.node_classifier import NodeClassifier
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.persistence import load
     from cge.estimators.predictions import edge_vectors, subgraph_vectors
@@ -36,9 +38,11 @@ __all__ = [
     "EdgeWeighting",
     "Graph",
     "GraphUpdate",
+    "LinkPredictor",
     "Method",
     "MultiTask",
     "Node2Vec",
+    "NodeClassifier",
     "OuterConfig",
     "PaperCGE",
     "PaperOuterConfig",
@@ -71,8 +75,10 @@ _MODULES = {
     "cge.estimators.cge": "CGE",
     "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
     "cge.estimators.embeddings": "DeepWalk Node2Vec",
+    "cge.estimators.link_predictor": "LinkPredictor",
     "cge.estimators.methods": "Method register_method",
     "cge.estimators.multi_task": "MultiTask multi_task",
+    "cge.estimators.node_classifier": "NodeClassifier",
     "cge.estimators.paper_cge": "PaperCGE",
     "cge.estimators.persistence": "load",
     "cge.estimators.predictions": "edge_vectors subgraph_vectors",

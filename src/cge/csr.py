@@ -77,6 +77,49 @@ def build_rows(
     return Rows(pointers, indices, None if weights is None else row_weights, None if types is None else row_types)
 
 
+def entries_of(indptr: Array, rows: Array) -> Array:
+    """Return the positions of all entries of some rows, in their order.
+
+    >>> entries_of(np.array([0, 2, 2, 5]), np.array([2, 0])).tolist()
+    [2, 3, 4, 0, 1]
+    """
+    starts, sizes = indptr[rows].astype(np.int64), indptr[rows + 1] - indptr[rows]
+    shifts = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) if len(rows) else 0
+    return np.asarray(shifts + np.arange(int(sizes.sum())))
+
+
+def nodes_within(indptr: Array, indices: Array, seeds: Array, hops: int) -> Array:
+    """Return the nodes at most `hops` hops from a seed, along the entries of rows, ascending."""
+    reached = np.zeros(len(indptr) - 1, bool)
+    reached[seeds] = True
+    frontier = np.unique(seeds)
+    for _ in range(hops):
+        nearby = indices[entries_of(indptr, frontier)]
+        frontier = np.unique(nearby[~reached[nearby]])
+        if not len(frontier):
+            break
+        reached[frontier] = True
+    return np.flatnonzero(reached)
+
+
+def splice_rows(indptr: Array, values: Array, rows: Array, new_indptr: Array, new_values: Array) -> Array:
+    """Return values of entries in which those of some ascending `rows` are replaced, and rows may be added at the end.
+
+    `new_indptr` has the rows of the result. `new_values` are the entries of `rows`, one row after the other.
+    """
+    out = np.empty((int(new_indptr[-1]), *values.shape[1:]), values.dtype)
+    old_end = new_end = taken = 0
+    last = len(indptr) - 1
+    for row in rows.tolist():
+        start, stop = int(new_indptr[row]), int(new_indptr[row + 1])
+        kept = start - new_end
+        out[new_end:start] = values[old_end : old_end + kept]
+        out[start:stop] = new_values[taken : taken + stop - start]
+        old_end, new_end, taken = int(indptr[min(row + 1, last)]), stop, taken + stop - start
+    out[new_end:] = values[old_end:]
+    return out
+
+
 def check_endpoints(source: Array, target: Array, num_nodes: int) -> None:
     """Refuse sources and targets that are not node indices."""
     if source.shape != target.shape or source.ndim != 1:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from cge import checks
 from cge.arrays import Array
-from cge.csr import build_rows, check_endpoints, check_order, check_rows
+from cge.csr import build_rows, check_endpoints, check_order, check_rows, entries_of
 from cge.errors import InputError, Param, counted, format_list, format_value
 from cge.graph_conversions import GraphConversions
 from cge.graph_summary import Summarized
@@ -209,6 +209,9 @@ class Graph(GraphConversions, Summarized):
         """Entries in each node's row, `(n,)`: its edges (outgoing ones if directed), each type on its own."""
         return np.diff(self.indptr)
 
+    def __deepcopy__(self, _: Any) -> Graph:
+        return self  # it does not change
+
     def __len__(self) -> int:
         return self.num_nodes
 
@@ -325,15 +328,16 @@ class Graph(GraphConversions, Summarized):
         node_idx = node_idx.astype(np.int64)
         new_index = np.full(self.num_nodes, -1, np.int64)
         new_index[node_idx] = np.arange(len(node_idx))
-        source = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
-        inside = (new_index[source] >= 0) & (new_index[self.indices] >= 0)
+        entries, source = entries_of(self.indptr, node_idx), np.repeat(node_idx, self.degrees[node_idx])
+        inside = new_index[self.indices[entries]] >= 0
+        entries = entries[inside]
         sizes = np.bincount(new_index[source[inside]], minlength=len(node_idx))
         features: Any = self.features
-        parts: dict[str, Any] = {name: None if part is None else part[inside] for name, part in self.edge_arrays()}
+        parts: dict[str, Any] = {name: None if part is None else part[entries] for name, part in self.edge_arrays()}
         return replace(
             self,
             indptr=np.r_[0, np.cumsum(sizes)].astype(self.indptr.dtype),
-            indices=new_index[self.indices[inside]].astype(self.indices.dtype),
+            indices=new_index[self.indices[entries]].astype(self.indices.dtype),
             node_ids=self.node_ids[node_idx],
             features=None if features is None else features[node_idx],
             node_types=None if self.node_types is None else self.node_types[node_idx],

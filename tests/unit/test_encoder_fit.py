@@ -18,9 +18,9 @@ from cge import metrics
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.calibration import uncalibrated_probabilities
 from cge.estimators.encoder_fit import _rate_limited
-from cge.estimators.encoder_model import restore_encoder
 from cge.estimators.encoder_options import encoder_settings
 from cge.estimators.predictions import predict_nodes
+from cge.estimators.stored_encoder import restore_encoder
 from cge.graph import Graph
 from cge.models.edge_weighting import make_edge_inputs
 from cge.training import candidate_evaluation

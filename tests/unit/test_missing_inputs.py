@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 import cge
 from cge.data.graph_update import GraphUpdate
-from cge.estimators.encoder_model import restore_encoder
 from cge.estimators.predictions import EVIDENCE, predict_nodes
+from cge.estimators.stored_encoder import restore_encoder
 from cge.metrics import fit_temperature, scale_probabilities
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 

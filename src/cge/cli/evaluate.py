@@ -27,8 +27,9 @@ _METRICS = {
     "macro_f1_above_half": "macro-F1, threshold ½",
     "auc": "AUC",
     "ap": "AP",
+    "hits_at_100": "hits@100",
 }
-_TASKS = {"label": "cge", "link": "deepwalk"}  # with the default method of each
+_TASKS = {"label": "cge", "link": "link-predictor"}  # with the default method of each
 
 
 def _method(text: str) -> Any:
@@ -44,7 +45,7 @@ DatasetName = Annotated[
     str,
     typer.Argument(
         metavar="DATASET",
-        help="A data set by name ('cge datasets' lists them), or a folder.",
+        help="A data set by name ('cge datasets' lists them), or a folder; for links also a file of edges.",
         autocompletion=dataset_names,
     ),
 ]
@@ -59,7 +60,8 @@ TrustData = Annotated[
 QuietResult = Annotated[bool, flag_option("--quiet", "Print nothing but the result.")]
 
 Method = Annotated[
-    str | None, _method("Method to evaluate; 'list' prints all of them \\[default: cge; deepwalk with --task link].")
+    str | None,
+    _method("Method to evaluate; 'list' prints all of them \\[default: cge; link-predictor with --task link]."),
 ]
 Task = Annotated[str, text_option("TASK", "Predict the 'label' of a node, or a 'link' between two.")]
 Settings = Annotated[list[str] | None, text_option("NAME=VALUE", "A setting of the method; may be repeated.", "--set")]
@@ -101,13 +103,14 @@ def evaluate(
     """Train a method on a data set and score it on the test labels, for several seeds.
 
     Models are selected on the validation labels and scored once on the test labels. With --task link a tenth of the
-    edges is held out and has to be distinguished from pairs of nodes without an edge. A folder contains edges, labels,
-    and optionally features and a split (docs/datasets.md).
+    edges is held out and has to be distinguished from pairs of nodes without an edge; no labels are needed. A folder
+    contains edges, labels, and optionally features and a split (docs/datasets.md).
 
     For example:
 
       cge evaluate cora --method gcn --seeds 10
       cge evaluate cora --set weighting=edges+hops --set hops=6 --json
+      cge evaluate edges.csv --task link
       cge evaluate cora --task link --method node2vec
     """
     from cge.estimators.methods import find_method, make, methods_for
@@ -123,7 +126,7 @@ def evaluate(
         print_json(descriptions) if as_json else print_pairs(descriptions.items())
         return
     values, entry = _settings(name, kind, settings or [], config), find_method(name, kind)
-    data, rows = _load(dataset, trust_data), []
+    data, rows = _load(dataset, trust_data, links), []
     notes = [data.notes] if data.notes else []
     fixed_split = train_share is None and len(data.splits) == 1
     if fixed_split and not links and seeds > 1 and "random_state" not in entry.parameters():
@@ -184,14 +187,21 @@ def _links(estimator: Any, data: Dataset, seed: int, per_class: int, train_share
     return run_links(estimator, link_split, (covered.labels_of(split.train), validation))
 
 
-def _load(name: str, trust: bool) -> Dataset:
-    """Return a data set by its name, or the one in a folder."""
+def _load(name: str, trust: bool, links: bool = False) -> Dataset:
+    """Return a data set by its name, or the one in a folder; for links, labels are not needed, only edges."""
     from cge.data import load_dataset
     from cge.data.dataset_folder import load_folder
 
     known = dataset_names()
     if Path(name).is_dir() and name not in known:
-        return load_folder(name)
+        return load_folder(name, need_labels=not links)
+    if links and Path(name).is_file():
+        import numpy as np
+
+        from cge.data import Dataset, read_graph
+
+        graph = read_graph(name)
+        return Dataset(Path(name).stem, graph, np.full(len(graph), -1))
     if name.lower() in known:
         return load_dataset(name, trust=trust)
     hint = f"{did_you_mean(name, known)}the data sets are {', '.join(known)}"

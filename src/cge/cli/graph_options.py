@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -246,6 +246,8 @@ class Files(EdgeFormat):
 class UpdateFiles(EdgeFormat):
     """The options about files of new nodes; each field is an option."""
 
+    EDGES: ClassVar[str] = "--graph"
+
     graph: Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")] = None
     features: Annotated[
         str | None,
@@ -264,10 +266,10 @@ class UpdateFiles(EdgeFormat):
         """Refuse options about a file that is not given."""
         about = {"delimiter": self.delimiter, "self_loops": self.self_loops} | self.edge_columns()
         about |= {"header": self.header is not None, "weighted": self.weighted is not None}
-        require_file("--graph", self.graph, about)
+        require_file(self.EDGES, self.graph, about)
 
     @property
-    def paths(self) -> tuple[str | None, str | None, str | None]:
+    def paths(self) -> tuple[str | None, ...]:
         """The files that are given."""
         return self.graph, self.features, self.feature_nodes
 
@@ -279,7 +281,33 @@ class UpdateFiles(EdgeFormat):
 
         how: dict[str, Any] = {"self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
         how |= {"options": self.edge_options(), "node_types": self.node_types}
+        how["remove_edges"] = getattr(self, "remove_edges", None)
         return read_graph_update(model.graph_, self.graph, self.features, **how)
+
+
+@dataclass(frozen=True)
+class ChangeFiles(UpdateFiles):
+    """The options about files of changes to the graph of a model; each field is an option."""
+
+    EDGES: ClassVar[str] = "--add-edges"
+    graph: Annotated[str | None, _file("--add-edges", "FILE", "New edges, of new and of existing nodes.")] = None
+    remove_edges: Annotated[str | None, file_option("Edges to remove: a table of pairs of nodes.")] = None
+    labels: Annotated[str | None, file_option("Further labels: a table of nodes and labels.")] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            "--attributes",
+            metavar="FILE",
+            help="Features, or attributes, of new nodes, and of existing ones whose features change.",
+            rich_help_panel=FILES,
+        ),
+    ] = None
+
+    @property
+    def paths(self) -> tuple[str | None, ...]:
+        """The files that are given."""
+        return *super().paths, self.remove_edges, self.labels
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _ROLES = ("train", "validation", "test")
 _ROLE_COLUMNS = ("role", "roles", "split", "set", "part")
 
 
-def load_folder(folder: FilePath, **options: Any) -> Dataset:
+def load_folder(folder: FilePath, *, need_labels: bool = True, **options: Any) -> Dataset:
     r"""Load a data set from a folder of files in the formats of `read_graph`, `read_labels` and `read_features`.
 
     The part of a file's name before the first dot determines its content; there is one file of each. Hidden files,
@@ -62,7 +62,7 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
     ([1, -1, 0], ('blue', 'red'))
     """
     root = file_path(folder)
-    files, others = _files(root)
+    files, others = _files(root, _REQUIRED if need_labels else _REQUIRED[:1])
     graph = read_graph(files["edges"], files.get("features"), nodes=files.get("nodes"), **options)
     index, text = IdIndex(graph.node_ids), TextOptions(comment=options.get("comment", "#"))
     text_ids = graph.node_ids.dtype.kind == "O"
@@ -70,6 +70,9 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
     if others:
         notes.append("ignored files: " + ", ".join(others))
 
+    name = root.name if root.name not in ("", "..") else root.resolve().name
+    if "labels" not in files:
+        return Dataset(name, graph, np.full(graph.num_nodes, -1, np.int64), notes="; ".join(notes))
     table = read_label_table(files["labels"], text_ids, text)
     table, _, header_notes = without_header(files["labels"], table, graph, infer=True)
     notes += header_notes
@@ -84,11 +87,10 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
         line = f"line {table.lines[conflict[1]]:,} of {files['labels'].name}"
         notes.append(f"nodes may have several labels, as in {line}")
     split = _split(files["split"], graph, index, text, labeled(labels)) if "split" in files else None
-    name = root.name if root.name not in ("", "..") else root.resolve().name
     return Dataset(name, graph, labels, tuple(table.names), split, notes="; ".join(notes))
 
 
-def _files(folder: Path) -> tuple[dict[str, Path], list[str]]:
+def _files(folder: Path, required: tuple[str, ...]) -> tuple[dict[str, Path], list[str]]:
     """Return the file of each stem, and the names of the others."""
     try:
         if not folder.exists():
@@ -105,7 +107,7 @@ def _files(folder: Path) -> tuple[dict[str, Path], list[str]]:
         if len(candidates) > 1:
             names = f"{len(candidates)}: {', '.join(path.name for path in candidates)}"
             raise FileFormatError(folder, f"expected one file of {stem}, found {names}; keep one, rename the others")
-        if not candidates and stem in _REQUIRED:
+        if not candidates and stem in required:
             names = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "") or "nothing"
             raise FileFormatError(folder, f"expected a file of {stem}, found {names}; add one, such as {stem}.csv")
         files.update((stem, path) for path in candidates)

@@ -1,4 +1,4 @@
-"""New nodes, edges and features for an existing graph, and the graph extended by them."""
+"""New nodes, edges and features for an existing graph, edges that are removed, and the resulting graph."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.checks import Features, checked_features, checked_weights, concatenate_ids, edge_columns
-from cge.csr import build_rows
+from cge.checks import Features, checked_features, concatenate_ids, edge_columns
+from cge.csr import splice_rows
+from cge.data.edge_update import updated_edges
 from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
-from cge.graph_types import checked_edge_features, entry_features
 from cge.ids import as_id_array, factorize, unique_index
-
-_UNTYPED = "(none)"  # the type of new edges without a type, in a graph with types
-_MAX_TYPES = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, eq=False)
 class GraphUpdate:
-    """New edges and new features, by node id; either may be omitted.
+    """New edges, edges to remove and new features, by node id; each may be omitted.
 
     Attributes
     ----------
@@ -38,6 +35,9 @@ class GraphUpdate:
         Keep edges from a node to itself; by default they are dropped.
     feature_ids : (r,) ids, features : (r, f)
         Rows of features, dense or sparse, and the nodes they belong to.
+    remove_edges : pairs of ids
+        Of existing nodes: edges of all types between the two, in an undirected graph in both directions. They are
+        removed before `edges` are added.
     """
 
     edges: Any = ()
@@ -48,6 +48,7 @@ class GraphUpdate:
     features: Any = None
     node_types: Mapping[Any, str] | None = None
     edge_features: Any = None
+    remove_edges: Any = ()
 
     @property
     def num_edges(self) -> int:
@@ -60,25 +61,31 @@ class ExtendedGraph:
     """A graph with new nodes after the existing ones, of which there are `num_existing_nodes`.
 
     `has_features`, `(n,)`, is true for existing nodes, if the graph has features, and for new ones with a row of their
-    own. `notes` say what of the update was ignored or filled in.
+    own. `changed` are the nodes whose edges or features differ, new ones included, ascending. `notes` say what of the
+    update was ignored or filled in.
     """
 
     graph: Graph
     num_existing_nodes: int
     has_features: npt.NDArray[np.bool_]
+    changed: Array
     notes: list[str] = field(default_factory=list)
 
 
-def extend_graph(graph: Graph, update: GraphUpdate, default_features: Array | None = None) -> ExtendedGraph:
-    """Return a graph with new nodes and edges.
+def extend_graph(
+    graph: Graph, update: GraphUpdate, default_features: Array | None = None, *, replace_features: bool = False
+) -> ExtendedGraph:
+    """Return a graph with new nodes and edges, and without the edges that are removed.
 
-    Existing edges and features of existing nodes are not changed. A graph without features, weights or types ignores
-    those of the update; where only the graph has weights, new edges get the weight 1.
+    An edge that the graph has already is not changed. A graph without features, weights or types ignores those of the
+    update; where only the graph has weights, new edges get the weight 1. Rows that do not change are copied in blocks.
 
     Parameters
     ----------
     default_features : (f,), optional
         The features of nodes without a row; by default zeros.
+    replace_features : bool
+        Whether features of existing nodes are replaced by those of the update; by default they are kept.
 
     >>> update = GraphUpdate([("cy", "ann")], feature_ids=["dan"], features=[[5.0]])
     >>> extended = extend_graph(Graph.from_edges([("ann", "bob")], [[1.0], [2.0]], ["ann", "bob"]), update)
@@ -98,32 +105,71 @@ def extend_graph(graph: Graph, update: GraphUpdate, default_features: Array | No
     if len(sources) and len(graph) and min(source.min(), target.min()) >= len(graph):
         examples = f"ids of existing nodes are, for example, {format_list(graph.node_ids[:3].tolist())}"
         notes.append(f"no new edge is connected to an existing node; {examples}")
-    extended = _with_edges(graph, update, node_ids, (source, target), notes)
+    removed = _removed_pairs(graph, update)
+    extended, changed = updated_edges(graph, update, node_ids, (source, target), removed, notes)
+    extended = replace(extended, encoder=graph.encoder)
     if graph.node_types is not None:
         extended = _with_node_types(graph, extended, update.node_types or {}, notes)
     elif update.node_types:
         notes.append("the graph has no node types, so those of new nodes are ignored")
-    has_features = np.zeros(len(node_ids), bool)
+    has_features, new_nodes = np.zeros(len(node_ids), bool), np.arange(graph.num_nodes, len(node_ids))
     if graph.features is None:
         if update.features is not None:
             notes.append("the graph has no features, so those of new nodes are ignored")
-        return ExtendedGraph(extended, graph.num_nodes, has_features, notes)
+        return ExtendedGraph(extended, graph.num_nodes, has_features, np.union1d(changed, new_nodes), notes)
     has_features[: graph.num_nodes] = True
-    rows = _default_rows(graph, len(new_ids), default_features)
+    rows, replaced = _default_rows(graph, len(new_ids), default_features), new_nodes
     if update.features is not None:
         matrix = checked_features(update.features, len(feature_ids))
         width = graph.features.shape[1]
         if matrix.shape[1] != width:
             raise InputError(f"new nodes need {width:,} features, as the others have, found {matrix.shape[1]:,}")
         is_new = feature_idx >= graph.num_nodes
-        if not is_new.all():
+        if not is_new.all() and not replace_features:
             count = int(np.count_nonzero(~is_new))
             notes.append(f"{count:,} of the nodes with new features exist already and keep their features")
         rows = _replace_rows(rows, feature_idx[is_new] - graph.num_nodes, matrix[np.flatnonzero(is_new)])
         has_features[feature_idx] = True
-    stacked = sp.vstack([graph.features, rows], "csr") if sp.issparse(rows) else np.vstack([graph.features, rows])
-    extended = replace(extended, features=stacked, feature_names=graph.feature_names)
-    return ExtendedGraph(extended, graph.num_nodes, has_features, notes)
+        if replace_features and not is_new.all():
+            existing = np.flatnonzero(~is_new)
+            existing = existing[np.argsort(feature_idx[existing])]
+            replaced = np.concatenate([feature_idx[existing], new_nodes])
+            old_rows = sp.csr_array(matrix[existing]) if sp.issparse(rows) else _dense(matrix[existing])
+            rows = sp.vstack([old_rows, rows], "csr") if sp.issparse(rows) else np.vstack([old_rows, rows])
+    features = _with_rows(graph.features, len(node_ids), replaced, rows)
+    extended = replace(extended, features=features, feature_names=graph.feature_names)
+    return ExtendedGraph(extended, graph.num_nodes, has_features, np.union1d(changed, replaced), notes)
+
+
+def _removed_pairs(graph: Graph, update: GraphUpdate) -> tuple[Array, Array]:
+    """Return the edges to remove as node indices; unknown ids are refused."""
+    columns = edge_columns(update.remove_edges)
+    for column in columns:
+        _check_id_type(graph, as_id_array(column), "edges to remove")
+    first, second = (graph.indices_of(column, "the edges to remove") for column in columns)
+    return first, second
+
+
+def _with_rows(features: Any, count: int, nodes: Array, rows: Any) -> Features:
+    """Return features of `count` nodes in which those of some nodes, ascending, are replaced or added at the end."""
+    if not sp.issparse(features):
+        stacked = np.empty((count, features.shape[1]), features.dtype)
+        stacked[: len(features)] = features
+        stacked[nodes] = rows
+        return stacked
+    sizes = np.zeros(count, np.int64)
+    sizes[: features.shape[0]] = np.diff(features.indptr)
+    sizes[nodes] = np.diff(rows.indptr)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    data, indices = (
+        splice_rows(features.indptr, old, nodes, indptr, new)
+        for old, new in ((features.data, rows.data), (features.indices, rows.indices))
+    )
+    return sp.csr_array((data, indices, indptr), shape=(count, features.shape[1]))
+
+
+def _dense(values: Any) -> Array:
+    return np.asarray(values.toarray() if sp.issparse(values) else values)
 
 
 def _check_id_type(graph: Graph, ids: Array, what: str) -> None:
@@ -147,56 +193,6 @@ def _index_ids(graph: Graph, ids: Array) -> tuple[Array, Array]:
     order = np.argsort(first)
     indices[~exists] = graph.num_nodes + np.argsort(order)[codes]
     return indices, new_ids[order]
-
-
-def _with_edges(
-    graph: Graph, update: GraphUpdate, node_ids: Array, endpoints: tuple[Array, Array], notes: list[str]
-) -> Graph:
-    """Return the graph with new nodes and edges, without features."""
-    source, target = endpoints
-    old_source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    weights = _weights(graph, update, len(source), notes)
-    types, names = _types(graph, update, len(source), notes)
-    is_new = ~_already_present(graph, old_source, source, target, types) & (update.self_loops | (source != target))
-    # The rows of an undirected graph have both directions; a self-loop has one entry.
-    reverse = is_new & (not graph.directed) & (source != target)
-    all_sources = np.r_[old_source, source[is_new], target[reverse]]
-    all_targets = np.r_[graph.indices, target[is_new], source[reverse]]
-    if graph.weights is not None and weights is not None:
-        weights = np.r_[graph.weights, weights[is_new], weights[reverse]].astype(graph.weights.dtype)
-    if graph.edge_types is not None and types is not None:
-        types = np.r_[graph.edge_types, types[is_new], types[reverse]].astype(np.int16)
-    rows = build_rows(len(node_ids), all_sources, all_targets, weights, types, directed=True, self_loops=True)
-    extended = Graph(rows.indptr, rows.indices, node_ids, graph.directed, rows.weights, rows.types, names)
-    table = _edge_features(graph, update, len(source), notes)
-    if table is None:
-        return extended
-    values = np.concatenate([graph.edge_features, table[is_new], table[reverse]])
-    values = entry_features(rows, all_sources, all_targets, types, values, directed=True)
-    return replace(extended, edge_features=values, edge_feature_names=graph.edge_feature_names)
-
-
-def _edge_features(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> Array | None:
-    """Return features of new edges in the order of those of the graph, NaN where missing; None if it has none."""
-    names = graph.edge_feature_names
-    if not names:
-        if update.edge_features is not None:
-            notes.append("the graph has no edge features, so those of new edges are ignored")
-        return None
-    table = np.full((count, len(names)), np.nan, np.float32)
-    if update.edge_features is None:
-        if count:
-            notes.append("the new edges have no edge features, so they count as missing")
-        return table
-    values, columns = checked_edge_features(update.edge_features, count)
-    by_name = isinstance(update.edge_features, Mapping) or hasattr(update.edge_features, "columns")
-    if not by_name and values.shape[1] != len(names):
-        raise InputError(f"new edges need {len(names):,} features, as the others have, found {values.shape[1]:,}")
-    unknown = next((name for name in columns if by_name and name not in names), None)
-    if unknown is not None:
-        raise InputError(f"the graph has no edge feature {format_value(unknown)}; it has {format_list(names)}")
-    table[:, [names.index(name) for name in columns] if by_name else slice(None)] = values
-    return table
 
 
 def _with_node_types(graph: Graph, extended: Graph, given: Mapping[Any, str], notes: list[str]) -> Graph:
@@ -237,58 +233,6 @@ def _directions(graph: Graph) -> list[tuple[Array, Array, Array]]:
     return [(rows, graph.indices, edge), *([(graph.indices, rows, edge)] if graph.directed else [])]
 
 
-def _weights(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> Array | None:
-    """Return weights of new edges, if the graph has weights."""
-    weights = None if update.weights is None else checked_weights(update.weights, count)
-    if graph.weights is None:
-        if weights is not None:
-            notes.append("the graph has no edge weights, so those of new edges are ignored")
-        return None
-    if weights is None and count:
-        notes.append("the new edges have no weights, so each has the weight 1")
-    return np.ones(count) if weights is None else weights
-
-
-def _types(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> tuple[Array | None, tuple[str, ...]]:
-    """Return types of new edges as indices, if the graph has types, and the names of all types."""
-    if graph.edge_types is None:
-        if update.edge_types is not None:
-            notes.append("the graph has no edge types, so those of new edges are ignored")
-        return None, ()
-    types = [_UNTYPED] * count if update.edge_types is None else [str(name) for name in update.edge_types]
-    if len(types) != count:
-        raise InputError(f"there are {count:,} new edges, but {len(types):,} edge types")
-    names = tuple(dict.fromkeys([*graph.edge_type_names, *types]))
-    unknown = format_list(names[len(graph.edge_type_names) :])
-    if update.edge_types is None and count:
-        notes.append("the new edges have no types, so they get the type '(none)'")
-    elif unknown:
-        notes.append(f"the graph has no edges of type {unknown}, so the model has not seen this type")
-    if len(names) > _MAX_TYPES:
-        raise InputError(f"there are {len(names):,} edge types; at most {_MAX_TYPES:,} are supported")
-    index = {name: position for position, name in enumerate(names)}
-    return np.array([index[name] for name in types], np.int64), names
-
-
-def _already_present(
-    graph: Graph, old_source: Array, source: Array, target: Array, types: Array | None
-) -> npt.NDArray[np.bool_]:
-    """Return which edges the graph has already, `(k,)`; an edge of another type counts as new."""
-    size = graph.num_nodes
-    candidates = np.flatnonzero((source < size) & (target < size))  # only existing nodes have edges
-    is_source = np.zeros(size, bool)
-    is_source[source[candidates]] = True
-    entries = is_source[old_source]
-    old_codes = old_source[entries].astype(np.int64) * size + graph.indices[entries]
-    new_codes = source[candidates].astype(np.int64) * size + target[candidates]
-    if graph.edge_types is not None and types is not None:
-        old_codes = old_codes * (_MAX_TYPES + 1) + graph.edge_types[entries]
-        new_codes = new_codes * (_MAX_TYPES + 1) + types[candidates]
-    exist = np.zeros(len(source), bool)
-    exist[candidates] = np.isin(new_codes, old_codes)
-    return exist
-
-
 def _default_rows(graph: Graph, count: int, default_features: Array | None) -> Features:
     """Return features of nodes without a row, sparse or dense as in the graph."""
     width = graph.features.shape[1] if graph.features is not None else 0
@@ -305,7 +249,7 @@ def _replace_rows(rows: Features, row_idx: Array, values: Any) -> Features:
         rows = sp.csr_array((entries.data, (row_idx[entries.row], entries.col)), shape=rows.shape)
         rows.sort_indices()
         return rows
-    rows[row_idx] = values.toarray() if sp.issparse(values) else values
+    rows[row_idx] = _dense(values)
     return rows
 
 

@@ -23,6 +23,7 @@ from cge.estimators.estimator import Estimator
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.edge_features import shared_neighbors
+from cge.models.pair_inputs import neighbor_matrix
 from cge.models.sparse_products import SparseFeatures, sparse_product, unit_rows
 from cge.randomness import generator
 from cge.training.encoder_data import EncoderData
@@ -225,12 +226,7 @@ class CommonNeighbors(Estimator):
 
     def fit(self, graph: Graph, y: None = None) -> CommonNeighbors:  # noqa: ARG002 - scikit-learn passes it
         """Store the neighbors of all nodes of a graph."""
-        matrix = graph.to_scipy()
-        matrix = sp.csr_array(matrix + matrix.T)
-        matrix.setdiag(0)
-        matrix.eliminate_zeros()
-        matrix.data[:] = 1
-        self.node_ids_, self._matrix = graph.node_ids, matrix
+        self.node_ids_, self._matrix = graph.node_ids, neighbor_matrix(graph)
         return self
 
     def link_scores(self, pairs: npt.ArrayLike) -> dict[str, Array]:

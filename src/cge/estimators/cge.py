@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import KW_ONLY, asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from cge.arrays import Array
-from cge.errors import InputError, Message
+from cge.data.graph_update import GraphUpdate
+from cge.errors import CgeWarning, InputError, Message
 from cge.estimators.calibration import MIN_PRIOR_LABELS
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
-from cge.estimators.encoder_model import EncoderModel, restore_encoder
+from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
+from cge.estimators.stored_encoder import restore_encoder
 from cge.graph import Graph
 from cge.models.weightings import WEIGHTINGS, weighting_descriptions
+from cge.store.atomic import write_files
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
 if TYPE_CHECKING:
+    from cge.estimators.model_update import UpdateSummary
     from cge.models.path_networks import PathWeighting
 
 _INPUTS = {
@@ -181,6 +189,70 @@ class CGE(PathEstimator):
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
+    def update(self, update: GraphUpdate, y: Any = None) -> UpdateSummary:
+        """Change the graph of the trained model: add and remove edges, add nodes, replace features, add labels.
+
+        Only nodes that a change can reach are computed again; predictions and vectors are the same, to the last bit, as
+        if all were. Parameters and temperatures stay as they were trained: the summary, and a warning, say when the
+        graph has changed so much that a new fit is advisable. `docs/predictions.md` has an example.
+
+        Parameters
+        ----------
+        update : GraphUpdate
+            By node id; features of existing nodes are replaced.
+        y : {node id: label}, optional
+            Further training labels, which are propagated if the model propagates labels.
+
+        Returns
+        -------
+        UpdateSummary
+            How many nodes changed and were recomputed, predictions and confidence before and after, and the advice.
+        """
+        from cge.estimators.model_update import update_estimator
+
+        self._need_fit()
+        summary = update_estimator(self, update, y)
+        if summary.advice:
+            warnings.warn(CgeWarning(f"{'; '.join(summary.advice)}: fit again on the new graph"), stacklevel=2)
+        return summary
+
+    def to_numpy(self, file: str | Path | None = None) -> dict[str, Array]:
+        """Return the parameters of inference as arrays, and write them to an .npz file; NumPy is enough to use them.
+
+        With Z = `propagated_inputs(nodes, i)` of classifier i, and its label scores L:
+
+            e = Z @ projection_i + offset_i
+            scores = max(e, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
+
+        Where there is no output_weight_i, scores are e instead of the product; without output_bias_i, it is 0.
+        Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized.
+        """
+        from cge.estimators.numpy_export import inference_arrays
+
+        self._need_fit()
+        arrays = inference_arrays(self)
+        if file is not None:
+            write_files({Path(file): lambda stream: _write_npz(stream, arrays)})
+        return arrays
+
+    def propagated_inputs(self, nodes: Iterable[Hashable], classifier: int = 0) -> tuple[Array, Array]:
+        """Return what a classifier of the ensemble reads: propagated inputs, `(k, f)`, and label scores, `(k, c)`."""
+        from cge.estimators.numpy_export import propagated_inputs
+
+        self._need_fit()
+        return propagated_inputs(self, nodes, classifier)
+
+    def to_atlas(self, file: str | Path, *, vectors: bool = False) -> None:
+        """Write a Parquet table of all nodes for tools such as embedding-atlas and jupyter-scatter.
+
+        Columns: node, class, confidence, training_label, and x and y, the first two principal components of the
+        vectors; with `vectors` also the vectors, as v0, v1, ….
+        """
+        from cge.estimators.numpy_export import write_atlas
+
+        self._need_fit()
+        write_atlas(self, file, vectors)
+
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         from cge.estimators.encoder_fit import fit_encoder
 
@@ -196,3 +268,11 @@ class CGE(PathEstimator):
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         return restore_encoder(self, graph, classes, metadata, arrays)
+
+
+def _write_npz(stream: Any, arrays: dict[str, Array]) -> None:
+    """Write arrays without pickle: classes that are objects as text."""
+    plain: dict[str, Any] = {
+        name: each.astype(str) if each.dtype.kind == "O" else each for name, each in arrays.items()
+    }
+    np.savez(stream, **plain)

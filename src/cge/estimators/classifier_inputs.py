@@ -39,10 +39,25 @@ class ClassifierInputs:
     neighborhoods: Callable[[], Array]
 
     @cached_property
+    def reached(self) -> npt.NDArray[np.bool_]:
+        """From which nodes a path leads to an input, `(k,)`."""
+        return self.reach_inputs()
+
+    @cached_property
+    def neighborhood_rows(self) -> Array:
+        """Random projections of the propagated inputs, `(k, r)`."""
+        return self.neighborhoods()
+
+    def take(self, rows: Array) -> ClassifierInputs:
+        """Return what is known of some of the nodes, by their positions."""
+        label_scores = None if self.label_scores is None else self.label_scores[rows]
+        lazy = (lambda: self.reached[rows]), (lambda: self.neighborhood_rows[rows])
+        return ClassifierInputs(tuple(part[rows] for part in self.projected), label_scores, *lazy)
+
+    @cached_property
     def informed(self) -> npt.NDArray[np.bool_]:
         """False for nodes from which no path leads to an input or to a training label, `(k,)`."""
-        reached = self.reach_inputs()
-        return reached if self.label_scores is None else reached | self.label_scores.any(axis=1)
+        return self.reached if self.label_scores is None else self.reached | self.label_scores.any(axis=1)
 
     def class_scores(self, classifiers: Classifiers) -> list[Array]:
         """Return the class scores of each classifier, `(k, c)`."""
@@ -70,7 +85,7 @@ class ClassifierInputs:
             parts.append(float(np.mean(weights)) * self.label_scores)
         used = np.concatenate(parts, axis=1)
         lengths = np.linalg.norm(used, axis=1, keepdims=True)
-        return np.concatenate([used, _NEIGHBORHOOD_SCALE * lengths * unit_rows(self.neighborhoods())], axis=1)
+        return np.concatenate([used, _NEIGHBORHOOD_SCALE * lengths * unit_rows(self.neighborhood_rows)], axis=1)
 
 
 def _spread(rows: Array) -> float:

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
-from cge.errors import InputError
 from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
-from cge.estimators.encoder_options import encoder_settings
-from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by_start, restore_log, stored_labels
-from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
+from cge.estimators.encoder_explainer import encoder_explainer
+from cge.estimators.fitted_model import FittedModel
+from cge.estimators.stored_selection import selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer
-from cge.explain.explanation import ClassifierInfo
-from cge.explain.metapath_paths import MetapathPaths
-from cge.explain.metapaths import EdgeRelations
-from cge.explain.path_search import PathSet
-from cge.explain.path_sources import AllPaths, EdgeTypes, PathSource, SampledPaths
-from cge.explain.path_sums import ClassifierScores, InputFeatures, LabelPaths, ScoreFunction
+from cge.explain.path_sources import AllPaths
 from cge.graph import Graph
-from cge.models.edge_weighting import EdgeScale, EdgeWeighting
-from cge.models.fixed_classifier import FixedClassifier
-from cge.models.metapath_weighting import MetapathWeighting
-from cge.models.propagation import propagated_lengths
-from cge.models.sparse_products import SparseFeatures
-from cge.store import metadata_field, metadata_record
-from cge.targets import restore_target
-from cge.training.classifier_registry import CLASSIFIERS
+from cge.models.edge_weighting import EdgeWeighting
 from cge.training.encoder_data import EncoderData
-from cge.training.history import Epoch
-from cge.training.named_weighting import LABEL_HOP_WEIGHTS, NamedWeighting
 from cge.training.selection import Selection, TrainedClassifier
-from cge.training.stored_state import TrainerState, finite_array
-
-if TYPE_CHECKING:
-    from cge.estimators.cge import CGE
 
 
 @dataclass(eq=False, kw_only=True)
@@ -48,7 +29,8 @@ class EncoderModel(FittedModel):
     """A trained path encoder.
 
     `selection` holds the weighting and what else the search selected, `ensemble` the classifiers whose probabilities
-    are averaged. The vector of a node is all that its prediction depends on (`ClassifierInputs.vectors`).
+    are averaged. The vector of a node is all that its prediction depends on (`ClassifierInputs.vectors`). `updated` are
+    the nodes whose edges or features changed since training (`cge.estimators.model_update`).
     """
 
     data: EncoderData
@@ -56,6 +38,8 @@ class EncoderModel(FittedModel):
     ensemble: tuple[TrainedClassifier, ...]
     calibration: Calibration
     weighting_selected: bool
+    stored_scales: tuple[float, ...] = ()  # of vectors, where they are known; see `vector_scales`
+    updated: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     inductive = True
     exact = True
@@ -90,31 +74,41 @@ class EncoderModel(FittedModel):
         if self._last is None or self._last[0] is not graph:
             if self.data.uses_features:
                 check_same_features(self.graph, graph)
-            self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
+            self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data.trained)
         return self._last[1]
 
     def inputs(self, graph: Graph | None, rows: Array, labels: tuple[Array, Array] | None = None) -> ClassifierInputs:
         """Return what the classifiers know of some nodes of a graph; `labels` are those in it, where they are known."""
+        if graph is None and "own_inputs" in vars(self):
+            return self.own_inputs.take(rows)
+        return self.computed_inputs(graph, rows, labels)
+
+    def computed_inputs(
+        self, graph: Graph | None, rows: Array, labels: tuple[Array, Array] | None = None
+    ) -> ClassifierInputs:
+        """Return the same, computed whether or not it is known already."""
         labels = self._labels_in(graph) if labels is None else labels
         return classifier_inputs(self.data_of(graph), self.selection, self.ensemble, labels, self.target, rows)
 
     @cached_property
-    def _own_inputs(self) -> ClassifierInputs:
-        return self.inputs(None, np.arange(len(self.graph)))
+    def own_inputs(self) -> ClassifierInputs:
+        """What the classifiers know of all nodes of the model's graph; from then on predictions are made of it."""
+        return self.computed_inputs(None, np.arange(len(self.graph)))
 
     @cached_property
-    def _own_vectors(self) -> Array:
-        return self._own_inputs.vectors(self.vector_scales, self.ensemble)
+    def own_vectors(self) -> Array:
+        """The vectors of all nodes of the model's graph."""
+        return self.own_inputs.vectors(self.vector_scales, self.ensemble)
 
     @cached_property
     def vector_scales(self) -> list[float]:
         """The factor of each classifier's part of the vectors."""
-        return self._own_inputs.scales(self.ensemble)
+        return list(self.stored_scales) or self.own_inputs.scales(self.ensemble)
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, d)`."""
         if graph is None:
-            return self._own_vectors
+            return self.own_vectors
         return self.inputs(graph, np.arange(len(graph))).vectors(self.vector_scales, self.ensemble)
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
@@ -152,7 +146,7 @@ class EncoderModel(FittedModel):
         rows: Array | None = None,
     ) -> Explainer:
         """Return what explains the predictions of one classifier of the ensemble, for some nodes of a graph, or all."""
-        return _explainer(self, classifier, graph, rows)
+        return encoder_explainer(self, classifier, graph, rows)
 
     def uniform_paths(self) -> AllPaths:
         """Return all paths of the training graph with uniform weights."""
@@ -163,6 +157,8 @@ class EncoderModel(FittedModel):
         """Return the metadata of a model folder."""
         return self.log.metadata() | {
             "by_features": self.data.uses_features,
+            "trained_nodes": len(self.data.trained.graph),
+            "self_loop_weight": self.data.self_loop_weight,
             "calibration": asdict(self.calibration),
             "edge_inputs": list(self.data.edge_scale.names),
             "ensemble": [[name, weighting.name] for name, _, weighting in self.ensemble],
@@ -177,6 +173,8 @@ class EncoderModel(FittedModel):
         arrays |= {"scale.mean": scale.mean, "scale.spread": scale.spread, "scale.idf": scale.idf}
         arrays |= {"dense.center": dense[0], "dense.spread": dense[1]}
         arrays |= {} if self.data.components is None else {"dense.components": self.data.components}
+        arrays |= {"vectors.scales": np.array(self.vector_scales), "updated.nodes": self.updated}
+        arrays |= {"trained.learned_nodes": self.data.learned_nodes}
         arrays |= self.train.arrays("train") | self.validation.arrays("validation")
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
@@ -184,162 +182,3 @@ class EncoderModel(FittedModel):
         for place, (_, classifier, _) in enumerate(self.ensemble):
             arrays |= {f"ensemble.{place}.{part}": array for part, array in classifier.arrays().items()}
         return arrays | selection_arrays(self.selection)
-
-
-def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array | None) -> Explainer:
-    """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
-    name, classifier, weighting = model.ensemble[place]
-    data, labels = model.data_of(graph), LabeledNodes(*model._labels_in(graph))
-    inputs, nodes = data.inputs(CLASSIFIERS[name].row_norm), np.arange(len(data.graph)) if rows is None else rows
-    offset, projection = classifier.offset.astype(np.float64), classifier.projection.astype(np.float64)
-    projected, features, label_paths = classifier.project(inputs).astype(np.float64), None, None
-    if data.uses_features:
-        rows_of_features: Any = inputs.csr if isinstance(inputs, SparseFeatures) else inputs
-        if data.components is not None:
-            rows_of_features, projection = data.dense_rows, data.components @ projection
-        features = InputFeatures(rows_of_features, projection, data.input_names)
-        projected = rows_of_features @ projection  # in float64, so that features add up to inputs
-    if model.label_propagation:
-        sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)
-        weight = float(classifier.label_weight)
-        paths = _label_paths(data, weighting)
-        label_paths = LabelPaths(paths, model.target, labels.nodes, labels.matrix, *sums, weight)
-    lengths = np.ones(len(data.graph), np.float32)
-    if CLASSIFIERS[name].unit_rows:
-        lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, nodes)
-    probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
-    probabilities[nodes] = model.probabilities(graph, nodes)
-    return Explainer(
-        _paths(data, weighting),
-        ScoreFunction(projected, ClassifierScores(classifier, lengths), offset, label_paths, features=features),
-        probabilities,
-        data.graph.node_ids,
-        labels.table(model.target),
-        model.temperature,
-        ClassifierInfo(place, len(model.ensemble), name),
-        EdgeRelations.of(data.graph, data.transitions),
-    )
-
-
-def _edge_weights(data: EncoderData, weighting: EdgeWeighting) -> Array:
-    weights = weighting.normalized_weights(data.transitions, data.edge_inputs_of(weighting))
-    return np.asarray(weights, np.float64)
-
-
-def _paths(data: EncoderData, weighting: NamedWeighting) -> PathSource:
-    """Return the paths that a weighting weights."""
-    if isinstance(weighting.module, EdgeWeighting):
-        return _all_paths(data, weighting.module)
-    if isinstance(weighting.module, MetapathWeighting):
-        inputs: Any = data.edge_inputs
-        values, weights = weighting.module.edge_weights(inputs), weighting.module.coded(inputs.relations)
-        types = EdgeTypes.of(data.graph, data.transitions)
-        codes = np.where(inputs.relations.codes < len(inputs.relations), inputs.relations.codes, -1)
-        return MetapathPaths(data.transitions, codes, values, weights, data.uniform_weights(), types)
-    return _sampled_paths(data, weighting)
-
-
-def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
-    weights = _edge_weights(data, weighting), weighting.normalized_hop_weights().tolist(), data.uniform_weights()
-    return AllPaths(data.transitions, *weights, EdgeTypes.of(data.graph, data.transitions))
-
-
-def _label_paths(data: EncoderData, weighting: NamedWeighting) -> AllPaths:
-    """Return the paths along which labels are propagated; those that return to a node are left out."""
-    closed_walks, (nodes, weights) = np.zeros(len(data.graph)), data.closed_walks.get(weighting.name, ([], 0))
-    closed_walks[nodes] = weights
-    uniform, types = data.uniform_weights(), EdgeTypes.of(data.graph, data.transitions)
-    values, _ = weighting.label_weights(data)
-    return AllPaths(data.transitions, values, LABEL_HOP_WEIGHTS, uniform, types, closed_walks)
-
-
-def _sampled_paths(data: EncoderData, weighting: NamedWeighting) -> SampledPaths:
-    sizes = len(weighting.edge_weighting.hop_weights) - 1, data.transitions.indices, data.transitions.num_nodes
-    types = EdgeTypes.of(data.graph, data.transitions)
-    return SampledPaths(partial(_network_paths, data, weighting), *sizes, partial(weighting.path_weights, data), types)
-
-
-def _network_paths(data: EncoderData, weighting: NamedWeighting, nodes: Array) -> PathSet:
-    """Return the sampled paths of some nodes, each with its share of their weighted mean."""
-    propagation = weighting.trainable(data, nodes)
-    paths = propagation.prefixes
-    weights = paths.count * propagation.weights().astype(np.float64)
-    share = normalized_by_start(paths.start, weights, data.transitions.num_nodes)
-    return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
-
-
-def restore_encoder(
-    estimator: CGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
-) -> EncoderModel:
-    """Return the model that a folder holds."""
-    data = _restore_data(estimator, graph, metadata, arrays)
-    if not len(classes):
-        raise InputError("there must be a class")
-    settings = encoder_settings(estimator, len(classes))
-    selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
-
-    train, validation = stored_labels(arrays, len(graph), len(classes))
-    if "train.closed_walks" in arrays:
-        closed_walks = np.array(arrays["train.closed_walks"], np.float64)
-        if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():
-            raise InputError("the training labels and the weights of their closed walks do not agree")
-        data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
-    unknown = [name for name, _ in metadata["ensemble"] if name not in CLASSIFIERS]
-    if not metadata["ensemble"] or unknown:
-        raise InputError(f"there is no classifier {', '.join(map(str, unknown))}".rstrip())
-    weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.averaged))}
-    return EncoderModel(
-        data=data,
-        selection=selection,
-        ensemble=tuple(
-            TrainedClassifier(name, _restore_classifier(arrays, place, data, len(classes)), weightings[weighting])
-            for place, (name, weighting) in enumerate(metadata["ensemble"])
-        ),
-        train=train,
-        validation=validation,
-        target=restore_target(metadata["target"], classes),
-        calibration=_restore_calibration(metadata["calibration"]),
-        weighting_selected=estimator.weighting == "auto",
-        log=restore_log(metadata, Epoch),
-    )
-
-
-def _restore_data(
-    estimator: CGE, graph: Graph, metadata: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> EncoderData:
-    """Return the graph as the encoder sees it, with the scales of training."""
-    names = tuple(str(name) for name in metadata["edge_inputs"])
-    scale = EdgeScale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "idf")))
-    if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
-        raise InputError("the edge inputs and their scale do not agree")
-    if not (scale.spread > 0).all():
-        raise InputError("the scale of edge inputs must be positive")
-    dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
-    table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
-    if table is not None and (table.ndim != 2 or len(table) != len(graph)):
-        raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
-    inputs = estimator.inputs if estimator.inputs == "features" else "auto" if metadata["by_features"] else "learned"
-    components = arrays.get("dense.components")
-    if components is not None:
-        components = finite_array(arrays, "dense.components", (len(dense[0]), components.shape[-1])).astype(np.float32)
-    given: Any = {"edge_scale": scale, "dense_scale": dense, "walk_vectors": table, "components": components}
-    return EncoderData(graph, inputs, estimator.n_jobs, **given)
-
-
-def _restore_classifier(arrays: Mapping[str, Array], place: int, data: EncoderData, classes: int) -> FixedClassifier:
-    prefix, dim = f"ensemble.{place}.", len(arrays[f"ensemble.{place}.offset"])
-    shapes: dict[str, tuple[int, ...]] = {"projection": (data.input_dim, dim), "offset": (dim,), "label_weight": ()}
-    if f"{prefix}output_weight" in arrays or dim != classes:
-        shapes["output_weight"] = (classes, dim)
-    if f"{prefix}output_bias" in arrays or "output_weight" in shapes:
-        shapes["output_bias"] = (classes,)
-    parts = {name: finite_array(arrays, prefix + name, shape) for name, shape in shapes.items()}
-    return FixedClassifier(**{name: part.astype(np.float32) for name, part in parts.items()})
-
-
-def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
-    calibration = metadata_record(Calibration, metadata)
-    by_evidence = [metadata_field(calibration.by_evidence, name, float) for name in calibration.by_evidence]
-    if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence)):
-        raise InputError("temperatures must be positive and finite")
-    return calibration

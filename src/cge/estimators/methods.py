@@ -122,6 +122,7 @@ _EMBEDDINGS, _TYPED = "cge.estimators.embeddings", "cge.estimators.typed_baselin
 _PROPAGATION, _CLASS_MASS = f"{_BASELINES}:LabelPropagation", {"class_mass": True}
 _CGE_CLASS, _PAPER_CLASS = "cge.estimators.cge:CGE", "cge.estimators.paper_cge:PaperCGE"
 _COMMON_NEIGHBORS = "the number of common neighbors, or their Adamic-Adar index"
+_LINK_PREDICTOR = "logistic regression on neighbors, paths and cosines of pairs, trained on held-out edges"
 _GCN_CGE = "GCN with the class probabilities of {} as further features"
 _LINKS, _BOTH = ("links",), ("nodes", "links")
 
@@ -146,6 +147,7 @@ _TABLE = [
     _walks("deepwalk+features", "deepwalk", features=True, space=_DIM),
     _walks("node2vec", "node2vec", features=False, space=_NODE2VEC),
     _walks("node2vec+features", "node2vec", features=True, space=_NODE2VEC),
+    Method("link-predictor", "cge.estimators.link_predictor:LinkPredictor", _LINK_PREDICTOR, tasks=_LINKS),
     Method("common-neighbors", f"{_BASELINES}:CommonNeighbors", _COMMON_NEIGHBORS, tasks=_LINKS),
     Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=_LINKS),
     Method("node2vec", f"{_EMBEDDINGS}:Node2Vec", "node2vec vectors, trained without labels", {}, {"q": 0.5}, _LINKS),

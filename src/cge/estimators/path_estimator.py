@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,14 +16,19 @@ from cge.errors import CgeWarning, InputError
 from cge.estimators.classifier import TaskLabels, as_graph, task_labels
 from cge.estimators.estimator import Estimator
 from cge.estimators.explanation_mixin import ExplanationMixin
+from cge.estimators.fit_progress import verbose_callback
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.persistence import Checkpoints, save_estimator
+from cge.estimators.persistence import Checkpoints, pickled_state, restore_pickled, save_estimator
 from cge.estimators.settings import check_settings
+from cge.estimators.similar import Similar, similar_nodes
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.graph_conversions import object_kind
 from cge.html_tables import html_scatter, html_table
 from cge.store import pack_values, unpack_values
+
+if TYPE_CHECKING:
+    from cge.estimators.link_predictor import Link
 
 Callback = Callable[[Any], None] | None
 
@@ -137,6 +142,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         *,
         resume: str | Path | None = None,
         callback: Callback = None,
+        verbose: bool = False,
     ) -> Self:
         """Train on the labels `y`.
 
@@ -156,7 +162,11 @@ class PathEstimator(ExplanationMixin, Estimator):
             that of an uninterrupted fit.
         callback : callable, optional
             Called after each epoch with an `Epoch` record (`PaperEpoch` for `PaperCGE`).
+        verbose : bool
+            Print every tenth epoch on the error stream.
         """
+        if verbose:
+            callback = verbose_callback(callback)
         graph = as_graph(graph)
         labels = self._checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, labels.codes, labels.train, labels.validation)
@@ -276,6 +286,21 @@ class PathEstimator(ExplanationMixin, Estimator):
             raise InputError("a path needs at least one node, found an empty one")
         return model.path_weights(indices)
 
+    def similar(self, node: Hashable, top: int = 10, metric: str = "cosine") -> list[Similar]:
+        """Return the nodes with the most similar vectors, as pairs (node, score); metric 'cosine' or 'dot'."""
+        self._need_fit()
+        return similar_nodes(self, node, top, metric)
+
+    def links(self, top: int = 100, node: Hashable | None = None, random_state: int = 0) -> list[Link]:
+        """Return links that the graph is likely to lack, of all nodes or of one, as (source, target, score).
+
+        They are scored by a `LinkPredictor`, which the first call trains on the edges of the graph, without labels.
+        """
+        from cge.estimators.link_predictor import predictor_of
+
+        self._need_fit()
+        return predictor_of(self, random_state).top_links(top, node)
+
     # ------------------------------------------------------------------ saving
 
     def save(self, folder: str | Path) -> None:
@@ -286,6 +311,20 @@ class PathEstimator(ExplanationMixin, Estimator):
         model = self._need_fit()
         metadata = model.metadata() | {"fit_call": self.fit_call_}
         save_estimator(self, folder, self.graph_, metadata, model.arrays() | pack_values(self.classes_, "classes."))
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares the trained model."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and joblib store: settings and, once trained, the files that `save` writes."""
+        return pickled_state(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what `__getstate__` returned; the files are read and checked by `cge.load`."""
+        restore_pickled(self, state)
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Restore what `save` wrote."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,6 +123,28 @@ def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> A
     if not np.isfinite(vars(estimator).get("embedding_", 0.0)).all():
         raise InputError("its vectors are not finite")
     return estimator
+
+
+def pickled_state(estimator: Any) -> dict[str, Any]:
+    """Return the settings of an estimator and, once trained, the bytes of its model folder: data, no objects."""
+    if not hasattr(estimator, "fitted_"):
+        return {"settings": dict(vars(estimator))}
+    with TemporaryDirectory() as folder:
+        estimator.save(folder)
+        files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    custom = estimator.get_params().get("weighting")
+    return {"files": files, "weighting": custom if callable(custom) else None}
+
+
+def restore_pickled(estimator: Any, state: dict[str, Any]) -> None:
+    """Restore an estimator from `pickled_state`."""
+    if "settings" in state:
+        vars(estimator).update(state["settings"])
+        return
+    with TemporaryDirectory() as folder:
+        for name, content in state["files"].items():
+            (Path(folder) / Path(name).name).write_bytes(content)
+        vars(estimator).update(vars(load(folder, weighting=state["weighting"])))
 
 
 class Checkpoints:

@@ -126,20 +126,20 @@ def predict_nodes(
     return Predictions(ids[rows], model.classes_, probabilities, evidence, model.fitted_.target), grown.notes
 
 
-def extended_graph(model: Any, update: GraphUpdate) -> ExtendedGraph:
-    """Return the training graph with new nodes, edges and features."""
+def extended_graph(model: Any, update: GraphUpdate, *, replace_features: bool = False) -> ExtendedGraph:
+    """Return the training graph with new nodes, edges and features; see `extend_graph` for `replace_features`."""
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
         raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
-    if fitted.graph.features is None and not update.num_edges:
+    if fitted.graph.features is None and not update.num_edges and not replace_features:
         problem = "this model was trained without features, so new nodes need edges"
         raise InputError(problem, hint=Message.of("pass {edges}"))
     means: Array | None = None  # where features are dense, the features of a node that has none
     if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
         means = fitted.data.dense_scale[0]
-    return extend_graph(fitted.graph, update, means)
+    return extend_graph(fitted.graph, update, means, replace_features=replace_features)
 
 
 def predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:

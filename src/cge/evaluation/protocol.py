@@ -25,6 +25,7 @@ from cge.errors import InputError, Message
 from cge.evaluation.significance import mean_interval
 from cge.metrics import classification_metrics
 from cge.models.edge_features import PAIR_OPERATORS, pair_cosines, pair_vectors
+from cge.models.pair_inputs import candidate_pairs, neighbor_matrix
 
 _PACKAGES = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
 _STRENGTHS = (0.01, 1.0, 100.0)  # inverse of regularization
@@ -128,16 +129,19 @@ def run_links(estimator: Any, split: LinkSplit, labels: tuple[Any, Any] | None =
     """Train an estimator, with labels if it needs any, select a scorer on validation pairs, and score test pairs."""
     start = time.perf_counter()
     estimator.fit(split.graph, *(() if labels is None else labels))
-    pairs, cut = np.concatenate([split.validation.pairs, split.test.pairs]), len(split.validation)
-    best_auc, best_scorer, test_scores = -1.0, "", np.empty(0)
+    candidates = candidate_pairs(neighbor_matrix(split.graph))
+    pairs, cut = np.concatenate([split.validation.pairs, split.test.pairs, candidates]), len(split.validation)
+    best_auc, best_scorer, other_scores = -1.0, "", np.empty(0)
     for name, scores in _scored(estimator, split.train, pairs):
         auc = float(roc_auc_score(split.validation.linked, scores[:cut]))
         if auc > best_auc:
-            best_auc, best_scorer, test_scores = auc, name, scores[cut:]
+            best_auc, best_scorer, other_scores = auc, name, scores[cut:]
+    test_scores, candidate_scores = np.split(other_scores, [len(split.test)])
     return {
         "metrics": {
             "auc": float(roc_auc_score(split.test.linked, test_scores)),
             "ap": float(average_precision_score(split.test.linked, test_scores)),
+            "hits_at_100": _hits(split, candidates, candidate_scores, 100),
         },
         "scorer": best_scorer,
         "n_test": len(split.test),
@@ -146,6 +150,16 @@ def run_links(estimator: Any, split: LinkSplit, labels: tuple[Any, Any] | None =
         "seconds": round(time.perf_counter() - start, 2),
         "peak_mb": round(peak_mb()),
     }
+
+
+def _hits(split: LinkSplit, candidates: Array, scores: Array, top: int) -> float:
+    """Return the share of test edges among the candidates of highest score, validation edges left out."""
+    size = np.int64(len(split.graph))
+    codes = candidates[:, 0].astype(np.int64) * size + candidates[:, 1]
+    validation, test = (part.pairs[part.linked] @ np.array([size, 1]) for part in (split.validation, split.test))
+    ranked = np.lexsort((codes, -scores))
+    ranked = ranked[~np.isin(codes[ranked], validation)][:top]
+    return float(np.isin(codes[ranked], test).sum() / max(min(top, len(ranked)), 1))
 
 
 def _scored(estimator: Any, train: Links, pairs: Array) -> Iterator[tuple[str, Array]]:

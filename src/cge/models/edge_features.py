@@ -99,12 +99,17 @@ def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
     if not sp.issparse(rows):
         yield rows
         return
-    entries = int(np.diff(rows.indptr)[near.indices].sum()) + rows.nnz
-    count = min(-(-entries // _ENTRIES), rows.shape[1]) or 1
+    count = num_column_blocks(rows, near.indices)
     borders = [block * rows.shape[1] // count for block in range(count + 1)]
     columns = rows.tocsc() if count > 1 else rows
     for low, high in pairwise(borders):
         yield sp.csr_array(columns[:, low:high])
+
+
+def num_column_blocks(features: sp.csr_array, neighbors: Array) -> int:
+    """Return into how many blocks the columns of sparse features are divided, where rows of `neighbors` are summed."""
+    entries = int(np.diff(features.indptr)[neighbors].sum()) + features.nnz
+    return min(-(-entries // _ENTRIES), features.shape[1]) or 1
 
 
 def _row_dots(lhs: Any, rhs: Any) -> Array:

@@ -31,7 +31,7 @@ from cge.models.sparse_products import SparseFeatures, SparseMatrix, array_produ
 
 _MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
-_COLUMNS = 256  # of the inputs that are propagated at once
+COLUMNS = 256  # of the inputs that are propagated at once
 UNREACHED = 10_000  # the distance of nodes that no path reaches; larger than any number of hops
 
 
@@ -39,11 +39,14 @@ class SparsityPattern:
     """The positions of the entries of a square sparse matrix, sorted by row; values are passed to its methods.
 
     Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once. `rows
-    (m,)` is the row of each entry.
+    (m,)` is the row of each entry. See `SparseMatrix` for `entries`.
     """
 
-    def __init__(self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None, entries: int | None = None
+    ) -> None:
         self.num_nodes, self.n_jobs, self.rows, self.indices = num_nodes, n_jobs, rows, indices
+        self.entries = len(indices) if entries is None else entries
         self.indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=num_nodes))])
 
     def __len__(self) -> int:
@@ -63,10 +66,10 @@ class TransitionMatrix(SparsityPattern):
 
     Columns ascend within each row. The entries, the *transitions*, are the edges of the graph and a self-loop at every
     node. `graph_entry (m,)` is the position of each transition in the CSR arrays of the graph, −1 for an added
-    self-loop.
+    self-loop. `part_of` is the graph of which `graph` is a part.
     """
 
-    def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
+    def __init__(self, graph: Graph, n_jobs: int | None = None, part_of: Graph | None = None) -> None:
         nodes, indptr = np.arange(graph.num_nodes), graph.indptr
         rows = np.repeat(nodes.astype(graph.indices.dtype), np.diff(indptr))
         added = np.ones(graph.num_nodes, bool)  # whether a node has no self-loop
@@ -79,7 +82,9 @@ class TransitionMatrix(SparsityPattern):
         self.graph_entry, indices = np.full(len(is_edge), -1), np.empty(len(is_edge), np.int64)
         self.graph_entry[is_edge] = np.arange(len(rows))
         indices[is_edge], indices[place] = graph.indices, missing
-        super().__init__(np.repeat(nodes, np.diff(indptr) + added), indices, graph.num_nodes, n_jobs)
+        whole = graph if part_of is None else part_of
+        rows, entries = np.repeat(nodes, np.diff(indptr) + added), len(whole.indices) + len(whole)
+        super().__init__(rows, indices, graph.num_nodes, n_jobs, entries)
 
 
 def normalized_weights(transitions: TransitionMatrix, edge_strengths: Values, normalization: Any) -> Values:
@@ -109,14 +114,14 @@ class FixedPropagation:
     """
 
     def __init__(self, pattern: SparsityPattern, weights: Any, hop_weights: Sequence[float]) -> None:
-        self.matrix = SparseMatrix(pattern.matrix(np.asarray(weights)), pattern.n_jobs)
+        self.matrix = SparseMatrix(pattern.matrix(np.asarray(weights)), pattern.n_jobs, pattern.entries)
         self.hop_weights = [float(weight) for weight in hop_weights]
         self._neighborhoods: deque[Neighborhood] = deque(maxlen=2)  # of an epoch's training and validation nodes
 
     def __call__(self, inputs: Values, neighborhood: Neighborhood | None = None) -> Values:
         """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the seed nodes of a neighborhood, `(k, d)`."""
         if isinstance(inputs, np.ndarray):
-            if is_small(self.matrix.csr, inputs.shape[1]):
+            if is_small(self.matrix.entries, inputs.shape[1]):
                 total = self._small_sum(inputs)
             else:
                 total = self.sum(self.matrix.csr, inputs, neighborhood)
@@ -181,8 +186,8 @@ def propagate_rows(propagation: Callable[[Values], Values], inputs: Values, node
 def column_blocks(inputs: Any) -> Iterator[Array]:
     """Yield sparse or dense inputs `(n, f)` as dense blocks of columns."""
     columns = inputs.csr.tocsc() if isinstance(inputs, SparseFeatures) else np.asarray(inputs)
-    for first in range(0, columns.shape[1], _COLUMNS):
-        block: Any = columns[:, first : first + _COLUMNS]
+    for first in range(0, columns.shape[1], COLUMNS):
+        block: Any = columns[:, first : first + COLUMNS]
         yield np.ascontiguousarray(block.toarray() if isinstance(inputs, SparseFeatures) else block)
 
 
@@ -222,7 +227,7 @@ def closed_walk_weights(
     for first in range(0, len(nodes), _BATCH):
         batch = nodes[first : first + _BATCH]
         column = np.arange(len(batch))
-        reached = np.zeros((transitions.num_nodes, len(batch)))
+        reached = np.zeros((transitions.num_nodes, _BATCH))  # the rounding of sums depends on the number of columns
         reached[batch, column] = 1
         total = np.full(len(batch), hop_weights[0])
         for hop in range(1, len(hop_weights), 1 if symmetric is None else 2):
@@ -230,9 +235,9 @@ def closed_walk_weights(
             if symmetric is None:
                 total += hop_weights[hop] * reached[batch, column]
                 continue
-            total += hop_weights[hop] * np.einsum("ij,ij->j", before, reached)
+            total += hop_weights[hop] * np.einsum("ij,ij->j", before, reached)[column]
             if hop + 1 < len(hop_weights):
-                total += hop_weights[hop + 1] * np.einsum("ij,ij->j", reached, reached)
+                total += hop_weights[hop + 1] * np.einsum("ij,ij->j", reached, reached)[column]
         closed_walks[first : first + _BATCH] = total
     return closed_walks
 
@@ -261,7 +266,7 @@ def label_propagation(
     matrix = transitions.matrix(weights.astype(np.float64))  # leaving labels out takes differences of large sums
     total, reached = hop_weights[0] * inputs, inputs
     for weight in hop_weights[1:]:
-        reached = array_product(matrix, reached, transitions.n_jobs)
+        reached = array_product(matrix, reached, transitions.n_jobs, transitions.entries)
         total += weight * reached
     with_own = total[:, -1:].copy()
     if closed_walks is None:

@@ -20,6 +20,7 @@ from cge.parallel import float_kernel, prefetch, resolve_jobs, run_blocks, split
 _WORK = 2_000_000  # multiplications that are worth a thread
 _SMALL_WORK = 50_000_000  # multiplications that are not worth loading Numba
 _SUMMED = 128  # products of a sum that a library of linear algebra computes at once
+_ROWS = 256  # rows of dense products
 _BLOCK = 4096  # rows that a thread computes at once
 _PREFETCH = 6  # entries ahead of which a row is loaded into the cache
 _MIN_LENGTH, _MAX_LENGTH = 1e-15, 1e15  # between these, squares are well within float32
@@ -27,10 +28,14 @@ _CACHE_LINE = 16  # numbers
 
 
 class SparseMatrix:
-    """A sparse matrix, `csr`; its transpose, `transposed`, is computed for the first gradient."""
+    """A sparse matrix, `csr`; its transpose, `transposed`, is computed for the first gradient.
 
-    def __init__(self, csr: sp.csr_array, n_jobs: int | None = None) -> None:
-        self.csr, self.n_jobs = csr, n_jobs
+    `entries` decides how predictions compute products (`is_small`); a part of a larger matrix has the number of that
+    one, so that its rows are the same to the last bit.
+    """
+
+    def __init__(self, csr: sp.csr_array, n_jobs: int | None = None, entries: int | None = None) -> None:
+        self.csr, self.n_jobs, self.entries = csr, n_jobs, csr.nnz if entries is None else entries
 
     @cached_property
     def transposed(self) -> sp.csr_array:
@@ -97,34 +102,47 @@ def _lengths(rows: sp.csr_array, order: int) -> Array:
 def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
     """Return the inputs of every node, sparse or dense, times a matrix, `(n, d)`, for predictions."""
     if isinstance(inputs, SparseFeatures):
-        return array_product(inputs.csr, matrix, inputs.n_jobs)
+        return array_product(inputs.csr, matrix, inputs.n_jobs, inputs.entries)
     return dense_product(inputs, matrix)
 
 
 def dense_product(lhs: Array, rhs: Array) -> Array:
-    """Return `lhs @ rhs`, summed over blocks of columns: the rounding of longer sums depends on the number of threads.
+    """Return `lhs @ rhs`; each row is the same to the last bit, whatever the other rows and the number of threads.
+
+    The rounding of long sums depends on the number of threads, so they are summed over blocks of columns, and that of
+    short ones on the number of rows, so that blocks of rows are filled up with zeros.
 
     >>> dense_product(np.ones((2, 300)), np.ones((300, 1))).tolist()
     [[300.0], [300.0]]
     """
     if rhs.shape[1] == 1:
         return np.asarray(np.einsum("ij,jk->ik", lhs, rhs))
-    total = lhs[:, :_SUMMED] @ rhs[:_SUMMED]
-    for first in range(_SUMMED, len(rhs), _SUMMED):
-        total += lhs[:, first : first + _SUMMED] @ rhs[first : first + _SUMMED]
-    return np.asarray(total)
+    product = np.empty((len(lhs), rhs.shape[1]), np.result_type(lhs, rhs))
+    for start in range(0, len(lhs), _ROWS):
+        rows = lhs[start : start + _ROWS]
+        count = len(rows)
+        if count < _ROWS:
+            rows = np.concatenate([rows, np.zeros((_ROWS - count, lhs.shape[1]), lhs.dtype)])
+        total = rows[:, :_SUMMED] @ rhs[:_SUMMED]
+        for first in range(_SUMMED, len(rhs), _SUMMED):
+            total += rows[:, first : first + _SUMMED] @ rhs[first : first + _SUMMED]
+        product[start : start + count] = total[:count]
+    return product
 
 
-def array_product(matrix: sp.csr_array, dense: Array, n_jobs: int | None) -> Array:
-    """Return `matrix @ dense` for predictions: small products by SciPy, since loading the kernels takes longer."""
-    if is_small(matrix, dense.shape[1]):
+def array_product(matrix: sp.csr_array, dense: Array, n_jobs: int | None, entries: int | None = None) -> Array:
+    """Return `matrix @ dense` for predictions: small products by SciPy, since loading the kernels takes longer.
+
+    A part of a larger matrix is given the number of `entries` of that one.
+    """
+    if is_small(matrix.nnz if entries is None else entries, dense.shape[1]):
         return np.asarray(matrix @ dense)
     return sparse_product(matrix, dense, n_jobs)
 
 
-def is_small(matrix: sp.csr_array, width: int) -> bool:
-    """Return whether SciPy multiplies a matrix with `width` columns in less time than it takes to load the kernels."""
-    return bool(matrix.nnz * width < _SMALL_WORK)
+def is_small(entries: int, width: int) -> bool:
+    """Return whether SciPy multiplies so many entries with `width` columns before the kernels are even loaded."""
+    return entries * width < _SMALL_WORK
 
 
 def sparse_product(

@@ -115,7 +115,7 @@ def metapath_features(
     weighting, relations = MetapathWeighting(metapaths, [1.0] * len(metapaths), 0.0), edge_inputs.relations
     assert relations is not None  # noqa: S101 - for the type checker
     values, place = weighting.edge_weights(edge_inputs), {name: code for code, name in enumerate(relations.names)}
-    sparse = inputs.rows if isinstance(inputs, SparseFeatures) else sp.csr_array(inputs)
+    sparse = inputs.csr if isinstance(inputs, SparseFeatures) else sp.csr_array(inputs)
     propagated: dict[tuple[str, ...], Any] = {(): sparse}
 
     def along(metapath: tuple[str, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,8 @@ class EncoderData:
 
     With `inputs` "learned" or "walks" the features of the graph are ignored: the inputs are one-hot node ids, or
     `walk_vectors (n, d)` of the training graph's nodes. If that is another graph, `training_data` is given: its scales
-    are used, and its nodes are recognized by their ids. `edge_scale` and `dense_scale` are mean and standard deviation
+    are used, and its nodes are recognized by their ids. `part_of` is the graph of which `graph` is a part, see
+    `TransitionMatrix`. `edge_scale` and `dense_scale` are mean and standard deviation
     of edge inputs and of dense features, where they are known. `closed_walks` has, by the name of a weighting, nodes
     and the weight of all closed walks at each, for leave-one-out label propagation. In a graph with node types, some of
     which have sparse features, `learned_nodes` are the nodes of the others: each has a column of its own, with one, so
@@ -60,8 +62,10 @@ class EncoderData:
         walk_vectors: Array | None = None,
         transitions: TransitionMatrix | None = None,
         components: Array | None = None,
+        part_of: Graph | None = None,
     ) -> None:
         features = graph.features
+        training_data = None if training_data is None else training_data.trained
         if training_data is not None:
             inputs = "auto" if training_data.uses_features else "learned"
             edge_scale, dense_scale = training_data.edge_scale, training_data.dense_scale
@@ -69,26 +73,49 @@ class EncoderData:
         self.graph, self.n_jobs, self.training_data = graph, n_jobs, training_data
         self.walk_vectors: Array | None = walk_vectors
         self.uses_features: bool = features is not None and inputs in ("auto", "features")
-        self.transitions = TransitionMatrix(graph, n_jobs) if transitions is None else transitions
+        self._given_transitions, self._part_of = transitions, part_of
         if training_data is not None:
             self.learned_nodes: Array = training_data.learned_nodes
         else:
             self.learned_nodes = _nodes_without_features(graph) if inputs == "auto" else np.empty(0, np.int64)
         self._given_edge_scale, self._given_components = edge_scale, components
-        self._self_loop_weight: float
-        self._self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
+        self.self_loop_weight: float
+        self.self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data.self_loop_weight
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, Array | SparseFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._step_vectors: dict[int, Tensor] = {}
         self.closed_walks: dict[str, tuple[Array, Array]] = {}
 
+    @property
+    def trained(self) -> EncoderData:
+        """The data that the model was trained on: these, or those of the training graph."""
+        return self if self.training_data is None else self.training_data
+
+    @cached_property
+    def transitions(self) -> TransitionMatrix:
+        """The transitions of the graph."""
+        given = self._given_transitions
+        return TransitionMatrix(self.graph, self.n_jobs, self._part_of) if given is None else given
+
+    def without_edges(self) -> EncoderData:
+        """Return what a model needs of its training data to be used on other graphs: ids and scales, but no edges."""
+        data, graph = copy(self), self.graph
+        data._given_edge_scale, data._given_components = self.edge_scale, self.components
+        data.graph = Graph(np.zeros(len(graph) + 1, np.int32), np.empty(0, np.int32), graph.node_ids)
+        data._given_transitions = data._part_of = None
+        data._inputs, data._prefixes, data._step_vectors, data.closed_walks = {}, {}, {}, {}
+        data.__dict__["components"] = self.components
+        for name in ("_inputs_and_scale", "transitions", "dense_rows", "has_inputs"):
+            data.__dict__.pop(name, None)
+        return data
+
     @cached_property
     def _inputs_and_scale(self) -> tuple[EdgeInputs, EdgeScale]:
         features = self.graph.features
         if features is not None and not sp.issparse(features) and len(self.dense_scale[0]) == features.shape[1]:
             features = self.dense_rows  # nodes are compared by centered and scaled features
-        return make_edge_inputs(self.graph, self.transitions, self._given_edge_scale, features, self._self_loop_weight)
+        return make_edge_inputs(self.graph, self.transitions, self._given_edge_scale, features, self.self_loop_weight)
 
     @property
     def edge_inputs(self) -> EdgeInputs:
@@ -104,7 +131,7 @@ class EncoderData:
         """Return the edge inputs that a weighting uses: the full table is expensive, and not needed where θ = 0."""
         if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.any()):
             return self.edge_inputs
-        return basic_edge_inputs(self.graph, self.transitions, self._self_loop_weight)
+        return basic_edge_inputs(self.graph, self.transitions, self.self_loop_weight)
 
     @property
     def edge_scale(self) -> EdgeScale:
@@ -119,13 +146,13 @@ class EncoderData:
             return int(columns.shape[1]) + len(self.learned_nodes)
         if self.walk_vectors is not None:
             return int(self.walk_vectors.shape[1])
-        return (self if self.training_data is None else self.training_data).graph.num_nodes
+        return self.trained.graph.num_nodes
 
     @property
     def input_names(self) -> tuple[Any, ...]:
         """The names of the columns of features and, after them, of learned inputs: the ids of their nodes."""
         features: Any = self.graph.features
-        graph = (self if self.training_data is None else self.training_data).graph
+        graph = self.trained.graph
         return (*(self.graph.feature_names or range(features.shape[1])), *graph.node_ids[self.learned_nodes].tolist())
 
     def inputs(self, norm: str) -> Array | SparseFeatures:
@@ -139,7 +166,9 @@ class EncoderData:
                 rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
                 if self.uses_features and len(self.learned_nodes):
                     rows = sp.csr_array(sp.hstack([rows, self._one_hot()[:, self.learned_nodes]]))
-                self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
+                whole = self.graph if self._part_of is None else self._part_of
+                entries = len(whole) + (whole.features.nnz if self.uses_features else 0)  # type: ignore[union-attr]
+                self._inputs[norm] = SparseFeatures(rows, self.n_jobs, entries)
             else:
                 self._inputs[norm] = self._walk_vectors_of_nodes(self.walk_vectors)
         return self._inputs[norm]
@@ -246,7 +275,7 @@ class EncoderData:
 
         if seed not in self._step_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
-            degrees = (self if self.training_data is None else self.training_data).graph.degrees
+            degrees = self.trained.graph.degrees
             edges = (self.graph, self.transitions, self.edge_inputs)
             self._step_vectors[seed] = make_step_vectors(*edges, inputs, seed, degrees)
         return self._step_vectors[seed]

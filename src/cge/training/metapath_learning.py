@@ -38,7 +38,7 @@ def propagated_rows(weighting: MetapathWeighting, edge_inputs: EdgeInputs, input
     matrices = {
         name: relations.matrix(values, place[name]) for name in {each for path in weighting.metapaths for each in path}
     }
-    rows = inputs.rows if isinstance(inputs, SparseFeatures) else inputs
+    rows = inputs.csr if isinstance(inputs, SparseFeatures) else inputs
     paths: dict[tuple[str, ...], Any] = {(): sp.eye_array(relations.num_nodes, format="csr")[nodes]}
     for metapath in sorted(weighting.metapaths, key=len):
         for length in range(1, len(metapath) + 1):

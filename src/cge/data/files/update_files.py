@@ -32,13 +32,14 @@ def read_graph_update(
     options: EdgeOptions | None = None,
     self_loops: bool = False,
     node_types: FilePath | None = None,
+    remove_edges: FilePath | None = None,
 ) -> tuple[GraphUpdate, list[str]]:
     """Read new nodes, edges and features for a graph; also return notes on what may have been read wrongly.
 
     Edges are a list: adjacency matrices have no ids that identify nodes of the graph. Features are a table keyed by
     node, whose columns are put in the order of `graph.feature_names` where both have a header, or an array, which needs
     `feature_nodes`, a list of nodes, one for each row. Edge features are the columns with the names of the graph's;
-    `node_types` is a table of new nodes and types.
+    `node_types` is a table of new nodes and types, `remove_edges` a list of edges that are removed.
     """
     text_ids, options = graph.node_ids.dtype.kind == "O", options or EdgeOptions()
     text, update = TextOptions(comment=options.text.comment), GraphUpdate(self_loops=self_loops)
@@ -55,6 +56,10 @@ def read_graph_update(
         endpoints = table.ids[table.source], table.ids[table.target]
         parts = {"weights": table.weights, "edge_types": types, "edge_features": table.features}
         update = replace(update, edges=endpoints, **parts)  # type: ignore[arg-type]
+    if remove_edges is not None:
+        only_pairs = replace(options, ids="str" if text_ids else "int", weighted=False, weight=None, edge_type=None)
+        pairs = _new_edges(file_path(remove_edges), only_pairs, text_ids)
+        update = replace(update, remove_edges=(pairs.ids[pairs.source], pairs.ids[pairs.target]))
     if node_types is not None:
         _, rows_of_types = read_node_types(node_types, None, text_ids, text)
         types = [rows_of_types.names[code] for code in rows_of_types.classes.tolist()]

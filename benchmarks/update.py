@@ -1,0 +1,117 @@
+"""`cge bench update`: changed edges of a trained model, against a pass over all nodes with the same parameters.
+
+Graphs of local edges (a ring whose nodes are joined to nearby ones, as in road or contact networks) and of random
+edges; K = 2 hops reach few nodes of the first and many of the second. A model is trained for a few epochs. The full
+pass predicts and embeds all nodes of the changed graph; the update changes as many edges at random places, half of them
+removed. The rows of both are compared bit by bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.report import machine_description
+from cge.data.graph_update import GraphUpdate
+from cge.errors import CgeWarning
+from cge.estimators.cge import CGE
+from cge.estimators.model_update import updated_model
+from cge.estimators.predictions import extended_graph
+from cge.graph import Graph
+from cge.training.encoder_data import EncoderData
+
+__all__ = ["main"]
+
+_RESULTS = Path(__file__).parents[1] / "results"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(prog="cge bench update", description=str(__doc__).splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--save", action="store_true", help="write results/update.json and .md")
+    parser.add_argument("--nodes", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--edges", type=int, default=1_000, help="changed edges; default: %(default)s")
+    parser.add_argument("--hops", type=int, default=2, help="default: %(default)s")
+    args = parser.parse_args(argv)
+    rows = [_measure(kind, args.nodes, args.edges, args.hops) for kind in ("local", "random")]
+    result = {"bench": "update", "machine": machine_description([]), "rows": rows}
+    lines = [
+        "| graph | nodes | changed edges | computed again | full pass, CPU s | update, CPU s | share | same bytes |",
+        "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    lines += [
+        f"| {row['graph']} | {row['nodes']:,} | {row['edges']:,} | {row['affected']:,} | "
+        f"{row['full_cpu_seconds']:.2f} | {row['cpu_seconds']:.2f} | "
+        f"{row['cpu_seconds'] / row['full_cpu_seconds']:.1%} | {'yes' if row['same'] else 'NO'} |"
+        for row in rows
+    ]
+    print(json.dumps(result) if args.json else "\n".join(lines))
+    if args.save:
+        (_RESULTS / "update.json").write_text(json.dumps(result, indent=1) + "\n")
+        title = f"# cge bench update\n\n{str(__doc__).partition(chr(10) * 2)[2].strip()}\n\n"
+        (_RESULTS / "update.md").write_text(title + "\n".join(lines) + "\n")
+    return 0 if all(row["same"] for row in rows) else 1
+
+
+def _measure(kind: str, nodes: int, edges: int, hops: int) -> dict[str, Any]:
+    random, source = np.random.default_rng(0), np.tile(np.arange(nodes), 5)
+    shift = random.integers(1, 20 if kind == "local" else nodes, 5 * nodes)
+    features = random.random((nodes, 32), np.float32)
+    classes = np.arange(nodes) * 10 // nodes
+    features[np.arange(nodes), classes] += 0.5
+    graph = Graph.from_edges(np.stack([source, (source + shift) % nodes], axis=1), features)
+    labels = {int(node): int(classes[node]) for node in random.choice(nodes, 500, replace=False)}
+    model = CGE("degree", hops=hops, classifier="mlp", label_propagation=False, training={"max_epochs": 5})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CgeWarning)
+        model.fit(graph, labels)
+    fitted: Any = model.fitted_
+    fitted.own_vectors, fitted.own_inputs.reached  # noqa: B018 - computed once, as in a server
+    updated_model(fitted, extended_graph(model, GraphUpdate([(0, 7)])), fitted.train, np.empty(0, np.int64))  # loads
+    row = random.integers(0, nodes, edges)
+    removed = np.stack([row, graph.indices[graph.indptr[row]]], axis=1)[: edges // 2]
+    far = random.integers(1, 20 if kind == "local" else nodes, edges - edges // 2)
+    update = GraphUpdate(np.stack([row[edges // 2 :], (row[edges // 2 :] + far) % nodes], axis=1), remove_edges=removed)
+    start, cpu = time.perf_counter(), time.process_time()
+    grown = extended_graph(model, update, replace_features=True)
+    updated, affected = updated_model(fitted, grown, fitted.train, np.empty(0, np.int64))
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    start, cpu = time.perf_counter(), time.process_time()
+    full = EncoderData(grown.graph, training_data=fitted.data)
+    everything: Any = type(fitted)(
+        **{name: getattr(fitted, name) for name in ("selection", "ensemble", "calibration", "weighting_selected")},
+        **{name: getattr(fitted, name) for name in ("target", "train", "validation", "log")},
+        data=full,
+        stored_scales=tuple(fitted.vector_scales),
+    )
+    vectors, probabilities = everything.own_vectors, everything.probabilities(None, np.arange(nodes))
+    full_seconds, full_cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    same = np.array_equal(updated.own_vectors, vectors)
+    same &= np.array_equal(updated.probabilities(None, np.arange(nodes)), probabilities)
+    counts = {"nodes": nodes, "edges": edges, "affected": len(affected), "hops": hops}
+    return (
+        {"graph": kind}
+        | counts
+        | {
+            "seconds": seconds,
+            "full_seconds": full_seconds,
+            "cpu_seconds": cpu_seconds,
+            "full_cpu_seconds": full_cpu_seconds,
+            "same": bool(same),
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`cge serve`: a trained model behind HTTP."""
