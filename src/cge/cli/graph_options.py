@@ -70,6 +70,23 @@ MissingLabels = Annotated[
 ]
 
 
+Ids = Annotated[
+    str,
+    _read(
+        help="Read node ids as 'int' or 'str'; 'auto': integers if both ids of the first row are integers.",
+        autocompletion=among("auto", "int", "str"),
+    ),
+]
+MissingFeatures = Annotated[
+    str,
+    _read(
+        metavar="NAME",
+        help="Features of nodes without a row: 'error', 'zero', or the 'mean' of the others.",
+        autocompletion=among("error", "zero", "mean"),
+    ),
+]
+
+
 def text_options(header: bool | None, delimiter: str | None, comment: str) -> TextOptions:
     """Return how to read text; separators may be given by name."""
     from cge.data.files.dialect import TextOptions
@@ -167,13 +184,7 @@ class Files:
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
     self_loops: SelfLoops = False
     weighted: Weighted = None
-    ids: Annotated[
-        str,
-        _read(
-            help="Read node ids as 'int' or 'str'; 'auto': integers if both ids of the first row are integers.",
-            autocompletion=among("auto", "int", "str"),
-        ),
-    ] = "auto"
+    ids: Ids = "auto"
     delimiter: Delimiter = None
     header: Header = None
     comment: Comment = "#"
@@ -188,14 +199,7 @@ class Files:
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
     label_header: LabelHeader = None
     missing_labels: MissingLabels = "error"
-    missing_features: Annotated[
-        str,
-        _read(
-            metavar="NAME",
-            help="Features of nodes without a row: 'error', 'zero', or the 'mean' of the others.",
-            autocompletion=among("error", "zero", "mean"),
-        ),
-    ] = "error"
+    missing_features: MissingFeatures = "error"
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""

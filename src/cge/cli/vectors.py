@@ -87,6 +87,7 @@ def embed(
       cge embed model --out words.bin --projector projector
       cge embed model --out graph.graphml --labels labels.csv
     """
+    from cge.data.stored import is_stored_graph
     from cge.store.exports import VECTORS, checked_folder
 
     require_labels(labels, files)
@@ -100,7 +101,8 @@ def embed(
     notes: list[str] = []
     given = files.edges or ", ".join(files.relation_files or [])
     path = Path(given)
-    trained = files.edges is None or path.is_file() or (bool(path.suffix) and not path.exists())
+    stored = path.is_file() or is_stored_graph(path)
+    trained = files.edges is None or stored or (bool(path.suffix) and not path.exists())
     if not trained:
         files.refuse_with_model(options)
         model = load_model(given, n_jobs)
