@@ -9,6 +9,7 @@ from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, text_option
 from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError, format_value
 
@@ -21,7 +22,10 @@ NodeIds = Annotated[
         "IDS", "Predict only these nodes: ids separated by commas \\[default: all nodes of the graph, or all new ones]."
     ),
 ]
-Out = Annotated[str | None, text_option("FILE", "Write all predictions to a .csv, .tsv, .parquet or .json file.")]
+Out = Annotated[
+    str | None,
+    text_option("FILE", "File for all predictions: .csv, .tsv, .parquet or .json; of a stored graph also a folder."),
+]
 
 _MAX_ROWS = 20  # rows that are printed
 _BASIS = {
@@ -41,6 +45,7 @@ def predict(
     nodes: NodeIds = None,
     out: Out = None,
     no_escape: NoEscape = False,
+    large: LargeGraphs,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,6 +64,10 @@ def predict(
     """
     from cge.estimators.predictions import predict_nodes
 
+    stored = None if nodes is not None or any(update.paths) else large_model(folder, large, out)
+    if stored is not None and out is not None:
+        write_parts_of(stored, out, large, vectors=False, quiet=quiet, as_json=as_json)
+        return
     if out is not None:
         from cge.store.exports import TABLES, write_predictions
 

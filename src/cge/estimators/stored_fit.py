@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -135,14 +136,14 @@ def fit_stored(
     return StoredFit(estimator, stored, _with_nodes(model, nodes))
 
 
-def start_work(work: Path, plan: dict[str, Any]) -> None:
-    """Continue in the folder of an interrupted fit of the same problem; otherwise remove what is in it."""
-    import shutil
-
-    if load_json(work / "plan.json") != plan:
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        save_json(work / "plan.json", plan)
+def start_work(work: Path, plan: dict[str, Any]) -> bool:
+    """Return whether a folder has results of the same computation, which continues; otherwise empty it."""
+    if load_json(work / "plan.json") == plan:
+        return True
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    save_json(work / "plan.json", plan)
+    return False
 
 
 def _rows(work: Path, kept: HopRows, width: int, b: float, hop: int) -> Array:

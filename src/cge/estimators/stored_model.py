@@ -11,6 +11,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.stored.folder import SLAB_COLUMNS, StoredGraph
+from cge.data.stored.work_files import sha256
 from cge.engine import Engine
 from cge.errors import InputError
 from cge.estimators.classifier_inputs import ClassifierInputs, neighborhood_matrix
@@ -93,16 +94,16 @@ class StoredModel:
         return outputs
 
     def propagate(self, work: Path, engine: Engine, memory: int, progress: Progress, *, vectors: bool = False) -> None:
-        """Write all propagated columns to the folder `work`, or continue to."""
+        """Write all propagated columns to the folder `work`."""
         n_jobs = self._content.metadata["settings"].get("n_jobs")
-        start_work(work, {"graph": self.graph.fingerprint, "model": self._fingerprint})
         tasks = SlabTasks.of(self.graph, work, engine, memory, n_jobs)
         tasks.prepare(engine, progress)
         run_tasks(engine, tasks.propagate, self.outputs(vectors=vectors), "propagating", progress)
 
-    @property
-    def _fingerprint(self) -> str:
-        return str((Path(self.folder) / "model.json").read_text())
+    def plan(self, vectors: bool) -> dict[str, Any]:
+        """Return what parts depend on: the graph, the model, and whether they are vectors."""
+        model = sha256(Path(self.folder) / "model.json")
+        return {"graph": self.graph.fingerprint, "model": model, "vectors": vectors}
 
     def known(self, work: str, first: int, stop: int) -> ClassifierInputs:
         """Return what the classifiers know of a range of nodes, from the propagated columns."""
@@ -191,6 +192,9 @@ def write_parts(
     model: StoredModel, out: Path, work: Path, engine: Engine, memory: int, progress: Progress, *, vectors: bool
 ) -> int:
     """Write predictions or vectors of all nodes to a folder of Parquet parts; return the number of parts."""
+    if not start_work(work, model.plan(vectors)):
+        for path in out.glob("part-*.parquet"):
+            path.unlink()
     model.propagate(work, engine, memory, progress, vectors=vectors)
     folders = str(work.resolve()), str(out.resolve())
     if vectors:
