@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 from cge.engine.engine import Block, Result, in_order
 from cge.errors import InputError, MissingDataError
 
+_SECONDS = 10  # to connect
 _RETRIES = 3  # of a task whose worker or machine is lost
 
 
@@ -23,7 +25,7 @@ class RayEngine:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        self.address, self._ray = address, _connect(address)
+        self.address, self._ray = address, connect(address)
 
     @property
     def n_workers(self) -> int:
@@ -76,19 +78,32 @@ def package_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _connect(address: str | None) -> Any:
+def connect(address: str | None) -> Any:
     """Return Ray, connected to a cluster."""
     try:
         import ray
         import ray.exceptions
     except ImportError:
         raise MissingDataError("the engine 'ray' needs Ray", hint="pip install 'cge[ray]'") from None
-    if not ray.is_initialized():
-        local: dict[str, Any] = {"include_dashboard": False} if address is None else {}
-        try:
+    if ray.is_initialized() and address in (None, "auto"):
+        return ray
+    local: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+    try:
+        if address not in (None, "auto", "local"):
+            _require_listener(str(address))
+        if not ray.is_initialized():
             ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:  # no cluster; another version of Ray or Python
-            reason = str(error).strip().partition("\n")[0].rstrip(".")
-            hint = "start it with 'ray start --head', with the same versions of Ray and Python"
-            raise InputError(f"no connection to the Ray cluster {address!r} ({reason})", hint=hint) from None
+    except (OSError, RuntimeError, ValueError) as error:  # no cluster; another version of Ray or Python
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        hint = "start it with 'ray start --head', with the same versions of Ray and Python"
+        raise InputError(f"no connection to the Ray cluster {address!r} ({reason})", hint=hint) from None
     return ray
+
+
+def _require_listener(address: str) -> None:
+    """Raise an error where nobody listens: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError("expected 'auto' or host:port")
+    with socket.create_connection((host, int(port)), _SECONDS):
+        pass
