@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from cge.cli.common_options import FILES, Jobs, Json, Quiet, file_option, text_option
+from cge.cli.common_options import FILES, Jobs, Json, Quiet, file_option, int_option, text_option
 from cge.cli.fit_plan import format_bytes
 from cge.cli.graph_options import (
     Comment,
@@ -28,6 +30,7 @@ from cge.cli.graph_options import (
     text_options,
 )
 from cge.cli.printing import print_json, print_pairs
+from cge.errors import InputError
 
 Edges = Annotated[
     list[str],
@@ -38,6 +41,9 @@ Features = Annotated[
 ]
 Directed = Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)]
 Out = Annotated[str, text_option("DIR", "Folder to write; an interrupted ingest into it continues.")]
+Projections = Annotated[
+    int | None, int_option("Make so many features of a graph without any: random projections of walks.", minimum=1)
+]
 Memory = Annotated[str, text_option("SIZE", "Memory to use at most, such as 4GB.")]
 
 
@@ -49,6 +55,7 @@ def ingest(
     labels: Annotated[str | None, file_option("Labels: a table of nodes and labels.")] = None,
     node_list: Annotated[str | None, file_option("All node ids, isolated nodes included.")] = None,
     directed: Directed = False,
+    projections: Projections = None,
     memory: Memory = "4GB",
     self_loops: SelfLoops = False,
     weighted: Weighted = None,
@@ -73,12 +80,15 @@ def ingest(
 
       cge ingest edges.csv --out graph
       cge ingest 'edges/*.parquet' --features x.npy --out graph --memory 8GB
+      cge ingest edges.csv --projections 128 --out graph
       cge fit graph --labels labels.csv --out model
     """
     from cge.data.files.edges import EdgeOptions
     from cge.data.stored import ingest as write_graph
     from cge.data.stored.ingest import IngestOptions
+    from cge.engine import LocalEngine
     from cge.memory import parse_bytes
+    from cge.training.walk_projections import add_projections
 
     named = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
     columns: Any = {name: column_of(column) for name, column in named.items()}
@@ -86,8 +96,16 @@ def ingest(
     settings = IngestOptions(options, directed, self_loops, missing_features)
     more: dict[str, Any] = {"features": features, "labels": labels, "nodes": node_list, "options": settings}
     start = time.perf_counter()
+    if projections is not None and features is not None:
+        raise InputError("--projections makes features, and --features gives them", hint="leave one of them out")
     with BlockProgress(sys.stderr.isatty() and not (quiet or as_json)) as progress:
-        stored = write_graph(edges, out, memory=parse_bytes(memory), n_jobs=n_jobs, progress=progress.show, **more)
+        limit, show = parse_bytes(memory), progress.show
+        stored = write_graph(edges, out, memory=limit, n_jobs=n_jobs, progress=show, **more)
+        if projections is not None:
+            work = Path(out) / "projections"
+            tasks: dict[str, Any] = {"work": work, "engine": LocalEngine(1), "memory": limit, "n_jobs": n_jobs}
+            stored = add_projections(stored, projections, **tasks, progress=show)
+            shutil.rmtree(work)
     size = sum(file["bytes"] for file in stored.metadata["files"].values())
     sizes = {"nodes": stored.num_nodes, "entries": stored.num_entries, "features": stored.num_features}
     if as_json:

@@ -61,7 +61,7 @@ def is_large(stored: StoredGraph, memory: int | None) -> bool:
 def check_stored_settings(model: CGE, stored: StoredGraph) -> None:
     """Refuse settings that need all nodes in memory, and graphs without features."""
     if not stored.num_features:
-        hint = "make them by 'cge embed --method projected', and pass them to 'cge ingest --features'"
+        hint = "run 'cge ingest' with --features, or with --projections, which makes them"
         raise InputError("a fit out of core needs node features, and this stored graph has none", hint=hint)
     wrong = None
     if model.weighting != "auto" and not (isinstance(model.weighting, str) and is_walk_weighting(model.weighting)):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class SlabTasks:
     n_jobs: int | None = None
 
     @classmethod
-    def of(cls, stored: StoredGraph, work: Path, engine: Engine, memory: int, n_jobs: int | None) -> SlabTasks:
+    def of(cls, stored: StoredGraph, work: Path, engine: Engine, memory: int, n_jobs: int | None) -> Self:
         """Return the tasks of a graph; tasks that run side by side share the threads, and on one machine the memory."""
         threads, tasks = resolve_jobs(n_jobs), engine.n_workers
         folders = str(stored.folder.resolve()), stored.fingerprint, str(work.resolve())
@@ -93,7 +93,7 @@ class SlabTasks:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send only the paths to workers, not what was opened."""
-        return SlabTasks, (self.graph, self.fingerprint, self.work, self.memory, self.n_jobs)
+        return type(self), (self.graph, self.fingerprint, self.work, self.memory, self.n_jobs)
 
     @property
     def folder(self) -> Path:
