@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.harness import OURS, Journal, cache_folder
+from benchmarks.large_scale import SIZES, measure_large
 from benchmarks.planted import PlantedFiles, planted_files
 from benchmarks.session import Task, options, run
 
@@ -40,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--max-epochs", type=int, help="largest number of epochs, for a quick test (default: that of CGE)"
     )
+    text = "measure graphs on disk, larger than memory (1M, 10M), with the commands of cge"
+    parser.add_argument("--large", nargs="*", choices=tuple(SIZES), metavar="SIZE", help=text)
+    parser.add_argument("--memory", default="10GB", help="of each command with --large (default: %(default)s)")
     args = parser.parse_args(argv)
+    if args.large is not None:
+        measure_large(args.large or list(SIZES), args.memory)
+        return 0
     return run("scale", list(_tasks(args)), args)
 
 

@@ -65,7 +65,7 @@ def build_rows(
     # In float64: sums of float32 would round.
     row_weights: Array = np.empty(0) if weights is None else weights[row_edge].astype(np.float64)
     row_types: Array = np.empty(0, np.int16) if types is None else types[row_edge]
-    count = _merge(row_start, indices, row_weights, row_types)
+    count = merge_entries(row_start, indices, row_weights, row_types)
     if count < entries:
         indices, row_weights, row_types = (part[:count].copy() for part in (indices, row_weights, row_types))
     if weights is not None:
@@ -195,8 +195,8 @@ def _transpose(
 
 
 @kernel
-def _merge(indptr: Array, indices: Array, weights: Array, types: Array) -> int:
-    """Merge equal entries in place; `indptr` is rewritten. Returns the new number of entries."""
+def merge_entries(indptr: Array, indices: Array, weights: Array, types: Array) -> int:
+    """Merge equal entries of sorted rows in place; `indptr` is rewritten. Returns the new number of entries."""
     weighted, typed = len(weights) > 0, len(types) > 0
     count = 0
     start = indptr[0]

@@ -199,6 +199,17 @@ class CgeError(Exception):
         """The sentence: place, problem and hint."""
         return Message(self.place, self.problem, *(("; ", self.hint) if self.hint else ()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors of worker processes arrive as they are: subclasses have other arguments than `args`."""
+        return _restore_error, (type(self), self.args, vars(self))
+
+
+def _restore_error(kind: type[CgeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> CgeError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    vars(error).update(state)
+    return error
+
 
 class InputError(CgeError, ValueError):
     """An argument, an array or a table has a value that is not allowed."""

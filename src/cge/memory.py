@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,24 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.errors import InputError
 
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _LARGE = 1 << 26  # bytes: smaller arrays are not checked, since reading /proc takes time
+
+
+def parse_bytes(text: str) -> int:
+    """Return the number of bytes that text such as "4GB" or "512MiB" stands for.
+
+    >>> parse_bytes("4GB"), parse_bytes("1.5 MiB"), parse_bytes("100")
+    (4000000000, 1572864, 100)
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if match is None:
+        raise InputError(parameter="memory", expected="a size such as 4GB or 512MB", found=text)
+    number, unit, binary = match.groups()
+    factor = 1024 ** ("kmgt".index(unit) + 1) if binary and unit else _UNITS[unit]
+    return int(float(number) * factor)
 
 
 def available_memory(root: Path = Path("/")) -> int | None:

@@ -36,6 +36,7 @@ from tests.integration.fit_command import (
 SHARED = {
     "demo": {"--quiet", "--json", "--seed", "--jobs"},
     "check": {"--quiet", "--json"},
+    "ingest": {"--quiet", "--json", "--jobs"},
     "fit": {"--quiet", "--json", "--seed", "--jobs"},
     "predict": {"--quiet", "--json", "--jobs"},
     "explain": {"--quiet", "--json", "--jobs"},
@@ -72,7 +73,7 @@ def test_options_and_help_of_every_command(
     options = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--jobs)\b", output.replace("│ --", "│  --")))
     assert options - ({"--jobs"} if command == "reproduce" else set()) == SHARED[command]
     assert re.search(rf"For example:\s+cge {command}\b", output)
-    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z|]+)*\s*\n", output)
+    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z|.]+)*\s*\n", output)
     assert not re.search(r"<\w+|[{}]", output), "types are words"
     narrow = help_of([command], capsys, monkeypatch, 40)
     assert max(map(len, narrow.splitlines())) <= 40

@@ -15,6 +15,7 @@ from cge.cli.estimator_options import late
 from cge.cli.evaluate import evaluate, tune
 from cge.cli.explain import explain
 from cge.cli.fit import COMMON, fit
+from cge.cli.ingest import ingest
 from cge.cli.links import links
 from cge.cli.main import print_error
 from cge.cli.predict import predict
@@ -24,7 +25,7 @@ from cge.cli.serve import serve
 from cge.cli.update import update
 from cge.cli.vectors import embed, similar
 
-_COMMANDS: tuple[Callable[..., None], ...] = (demo, check, fit, predict, score, explain, embed, similar)
+_COMMANDS: tuple[Callable[..., None], ...] = (demo, check, ingest, fit, predict, score, explain, embed, similar)
 _COMMANDS += (links, update, serve, report, datasets, evaluate, tune, reproduce)
 _SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 

@@ -46,8 +46,8 @@ Benchmark = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="walks, load, skipgram, fit, scale or startup.",
-        autocompletion=among("walks", "load", "skipgram", "fit", "scale", "startup"),
+        help="walks, load, skipgram, fit, scale, engine or startup.",
+        autocompletion=among("walks", "load", "skipgram", "fit", "scale", "engine", "startup"),
     ),
 ]
 

@@ -28,7 +28,7 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read the files of a graph and print a summary, or what is wrong with them.
+    """Read the files of a graph, or a stored graph, and print a summary, or what is wrong with them.
 
     Notes point out what may not be intended. With --quiet only the exit code tells whether the files can be read.
 
@@ -38,8 +38,11 @@ def check(
       cge check edges.tsv.gz --labels labels.csv --features features.npz --directed
     """
     from cge.data import Dataset
+    from cge.data.stored import is_stored_graph, open_graph
 
     require_labels(labels, files)
+    if files.edges is not None and is_stored_graph(files.edges):
+        open_graph(files.edges).verify()
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:

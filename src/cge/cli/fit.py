@@ -16,6 +16,7 @@ from cge.cli.fit_output import FitProgress, fit_summary, print_summary, reading
 from cge.cli.fit_plan import plan_json, print_plan, refuse_too_large
 from cge.cli.graph_options import Files, takes_options
 from cge.cli.main import Stopped, command_line
+from cge.cli.out_of_core import LargeGraphs, OutOfCore, choice_note, fit_out_of_core, large_graph
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json, print_notes
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError, Message
@@ -79,6 +80,8 @@ def fit(
     resume: Annotated[bool, flag_option("--resume", "Continue a fit that was interrupted.")] = False,
     dry_run: DryRun = False,
     no_memory_check: NoMemoryCheck = False,
+    large: LargeGraphs,
+    out_of_core: OutOfCore = False,
     quiet: Annotated[bool, flag_option("--quiet", "Print nothing but warnings and errors.")] = False,
     as_json: Json = False,
     help_all: HelpAll = False,  # noqa: ARG001 - used by its callback
@@ -96,10 +99,18 @@ def fit(
       cge fit edges.csv --labels labels.csv --out model --dry-run
       cge fit --config fit.toml --jobs 4
     """
+    from cge.data.stored import is_stored_graph, open_graph
     from cge.estimators.configs import flat_params, make_estimator
     from cge.memory import available_memory
 
     model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
+    stored = large_graph(files, large, out_of_core)
+    if stored is not None:
+        if method != METHODS[0]:
+            raise InputError("the algorithm of the paper is not available out of core", hint="leave --method out")
+        printing = {"dry_run": dry_run, "quiet": quiet, "as_json": as_json}
+        fit_out_of_core(model, stored, files, (labels, validation), out, large, **printing)
+        return
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation, model)
         plan = task.plan, task.graph, str(folder), available_memory()
@@ -119,6 +130,8 @@ def fit(
             checkpoint.remove()
         elif not checkpoint.folder.exists():
             task.notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
+        if files.edges is not None and is_stored_graph(files.edges):
+            task.notes.append(choice_note(open_graph(files.edges), large.limit, out_of_core=False))
         print_notes([] if quiet or as_json else task.notes)
         start = time.perf_counter()
         try:
@@ -157,17 +170,17 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     check_settings(model)
     graph, reading = files.read_graph()
     check_names(graph)
-    y, notes = _read_labels(files, labels, graph)
+    y, notes = read_label_dict(files, labels, graph)
     validation_labels = None
     if validation is not None:
-        validation_labels, validation_notes = _read_labels(files, validation, graph)
+        validation_labels, validation_notes = read_label_dict(files, validation, graph)
         notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
     task_labels = model._encode_task(graph, y, validation_labels)
     notes = [*map(shell_message, reading.notes), *notes]
     return _Task(graph, task_labels, notes, plan_fit(model, graph, task_labels))
 
 
-def _read_labels(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
+def read_label_dict(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
     """Return {node id: name of its class}, or a list of names in a multilabel task, and notes about the file."""
     from cge.data.splits import labeled
 

@@ -52,6 +52,23 @@ MissingLabels = Annotated[
 ]
 
 
+Ids = Annotated[
+    str,
+    _read(
+        help="Read node ids as 'int' or 'str'; 'auto': integers if both ids of the first row are integers.",
+        autocompletion=among("auto", "int", "str"),
+    ),
+]
+MissingFeatures = Annotated[
+    str,
+    _read(
+        metavar="NAME",
+        help="Features of nodes without a row: 'error', 'zero', or the 'mean' of the others.",
+        autocompletion=among("error", "zero", "mean"),
+    ),
+]
+
+
 def text_options(header: bool | None, delimiter: str | None, comment: str) -> TextOptions:
     """Return how to read text; separators may be given by name."""
     from cge.data.files.dialect import TextOptions
@@ -184,13 +201,7 @@ class Files(EdgeFormat):
     ] = None
     node_list: Annotated[str | None, file_option("All node ids, isolated nodes included: {suffixes of nodes}.")] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
-    ids: Annotated[
-        str,
-        _read(
-            help="Read node ids as 'int' or 'str'; 'auto': integers if both ids of the first row are integers.",
-            autocompletion=among("auto", "int", "str"),
-        ),
-    ] = "auto"
+    ids: Ids = "auto"
     edge_features: Annotated[
         list[str] | None,
         _read(metavar="COLUMN", help="Column of numbers of the edges, which may be missing; repeat it."),
@@ -204,14 +215,7 @@ class Files(EdgeFormat):
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
     label_header: LabelHeader = None
     missing_labels: MissingLabels = "error"
-    missing_features: Annotated[
-        str,
-        _read(
-            metavar="NAME",
-            help="Features of nodes without a row: 'error', 'zero', or the 'mean' of the others.",
-            autocompletion=among("error", "zero", "mean"),
-        ),
-    ] = "error"
+    missing_features: MissingFeatures = "error"
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""

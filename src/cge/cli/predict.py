@@ -9,6 +9,7 @@ from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, text_option
 from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError, format_value
 
@@ -21,7 +22,10 @@ NodeIds = Annotated[
         "IDS", "Predict only these nodes: ids separated by commas \\[default: all nodes of the graph, or all new ones]."
     ),
 ]
-Out = Annotated[str | None, text_option("FILE", "Write all predictions to a .csv, .tsv, .parquet or .json file.")]
+Out = Annotated[
+    str | None,
+    text_option("FILE", "File for all predictions: .csv, .tsv, .parquet or .json; of a stored graph also a folder."),
+]
 
 _MAX_ROWS = 20  # rows that are printed
 _BASIS = {
@@ -41,6 +45,7 @@ def predict(
     nodes: NodeIds = None,
     out: Out = None,
     no_escape: NoEscape = False,
+    large: LargeGraphs,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,6 +64,10 @@ def predict(
     """
     from cge.estimators.predictions import predict_nodes
 
+    stored = None if nodes is not None or any(update.paths) else large_model(folder, large, out)
+    if stored is not None and out is not None:
+        write_parts_of(stored, out, large, vectors=False, quiet=quiet, as_json=as_json)
+        return
     if out is not None:
         from cge.store.exports import TABLES, write_predictions
 
@@ -72,7 +81,7 @@ def predict(
     predictions, prediction_notes = predict_nodes(model, ids, new)
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:
-        table = _columns(predictions)
+        table = predictions.columns()
         write_predictions(out, table, lambda: {"folder": folder} | _to_json(predictions), exact=no_escape)
         if not no_escape and out.lower().endswith((".csv", ".tsv")):
             notes += escape_note(table)
@@ -101,41 +110,13 @@ def _split_ids(given: str) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def _evidence(predictions: Predictions) -> list[str]:
-    from cge.estimators.predictions import EVIDENCE
-
-    return [EVIDENCE[code] for code in predictions.evidence.tolist()]
-
-
-def _columns(predictions: Predictions) -> dict[str, Any]:
-    """Return predictions as columns of a table: classes are numbers, text, or lists of text."""
-    import numpy as np
-
-    from cge.store.export_formats import checked_texts
-
-    ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
-    evidence, classes, columns = _evidence(predictions), predictions.classes, predictions.probabilities.T
-    if predictions.target.kind == "regression":
-        return {"node": ids, "value": columns[0], "evidence": evidence}
-    predicted: Any = predictions.predicted
-    if predictions.target.multilabel:
-        predicted = [[str(name) for name in row] for row in predicted]
-    elif classes.dtype.kind in "if":
-        predicted = np.asarray(predicted, classes.dtype)
-    else:
-        predicted = [str(name) for name in predicted]
-    probabilities = {f"probability_{name}": column for name, column in zip(classes.tolist(), columns, strict=True)}
-    table = {"node": ids, "class": predicted, "confidence": predictions.confidence, "evidence": evidence}
-    return table | probabilities
-
-
 def _to_json(predictions: Predictions, *, full: bool = True) -> dict[str, Any]:
     """Return predictions as a JSON object; without the nodes unless `full`."""
     regression, classes = predictions.target.kind == "regression", predictions.classes.tolist()
     result = {"nodes": len(predictions.nodes), "classes": classes, "evidence": predictions.counts()}
     if not full:
         return result | {"predictions": None}
-    columns = predictions.nodes.tolist(), predictions.predicted, _evidence(predictions)
+    columns = predictions.nodes.tolist(), predictions.predicted, predictions.evidence_names()
     if regression:
         rows = [{"node": node, "value": value, "evidence": basis} for node, value, basis in zip(*columns, strict=True)]
         return result | {"classes": None, "predictions": rows}
@@ -164,7 +145,7 @@ def _print(predictions: Predictions, out: str | None) -> None:
         ("node", "left"): list(map(str, predictions.nodes[:_MAX_ROWS].tolist())),
         ("class", "left"): list(map(_text, predictions.predicted[:_MAX_ROWS])),
         ("confidence", "right"): [f"{confidence:.3f}" for confidence in predictions.confidence[:_MAX_ROWS]],
-        ("evidence", "left"): _evidence(predictions)[:_MAX_ROWS],
+        ("evidence", "left"): predictions.evidence_names()[:_MAX_ROWS],
     }
     if predictions.target.kind == "regression":
         node, value, _, evidence = columns.values()

@@ -12,6 +12,7 @@ from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet
 from cge.cli.graph_options import EmbedFiles, label_arguments, require_labels, takes_options
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
+from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError
 
@@ -69,6 +70,7 @@ def embed(
     projector: Projector = None,
     labels: Labels = None,
     no_escape: NoEscape = False,
+    large: LargeGraphs,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -87,11 +89,16 @@ def embed(
       cge embed model --out words.bin --projector projector
       cge embed model --out graph.graphml --labels labels.csv
     """
+    from cge.data.stored import is_stored_graph
     from cge.store.exports import VECTORS, checked_folder
 
     require_labels(labels, files)
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
+    model_of_stored = None if files.edges is None or projector else large_model(files.edges, large, out)
+    if model_of_stored is not None and out is not None:
+        write_parts_of(model_of_stored, out, large, vectors=True, quiet=quiet, as_json=as_json)
+        return
     if out is not None:
         output_file(out, list(VECTORS), inputs=[labels, *(files.features or []), files.node_list])
     if projector is not None:
@@ -100,7 +107,8 @@ def embed(
     notes: list[str] = []
     given = files.edges or ", ".join(files.relation_files or [])
     path = Path(given)
-    trained = files.edges is None or path.is_file() or (bool(path.suffix) and not path.exists())
+    stored = path.is_file() or is_stored_graph(path)
+    trained = files.edges is None or stored or (bool(path.suffix) and not path.exists())
     if not trained:
         files.refuse_with_model(options)
         model = load_model(given, n_jobs)

@@ -17,18 +17,23 @@ if TYPE_CHECKING:
     from cge.data.sets.load import load_dataset
     from cge.data.sets.planetoid import load_nell_derived, load_planetoid
     from cge.data.splits import Split, folds, mask_labels, per_class, stratified
+    from cge.data.stored.folder import StoredGraph, open_graph
+    from cge.data.stored.ingest import ingest
 
 __all__ = [
     "Dataset",
     "DatasetInfo",
     "Split",
+    "StoredGraph",
     "catalog",
     "folds",
+    "ingest",
     "load_dataset",
     "load_folder",
     "load_nell_derived",
     "load_planetoid",
     "mask_labels",
+    "open_graph",
     "per_class",
     "read_aminer",
     "read_features",
@@ -49,5 +54,7 @@ _MODULES = {
     "cge.data.sets.load": "load_dataset",
     "cge.data.sets.planetoid": "load_nell_derived load_planetoid",
     "cge.data.splits": "Split folds mask_labels per_class stratified",
+    "cge.data.stored.folder": "StoredGraph open_graph",
+    "cge.data.stored.ingest": "ingest",
 }
 __getattr__ = lazy_names(__name__, _MODULES)

@@ -114,12 +114,15 @@ def classifier_inputs(
 
 def _neighborhoods(data: EncoderData, propagation: Callable[[Array], Array], rows: Array) -> Array:
     """Return random projections of the propagated inputs of some nodes, `(k, r)`; of few inputs, these themselves."""
-    inputs, dim = data.inputs("l2"), data.input_dim
+    projected = input_product(data.inputs("l2"), neighborhood_matrix(data.input_dim))
+    return propagate_rows(propagation, projected, rows)
+
+
+def neighborhood_matrix(dim: int) -> Array:
+    """Return the matrix of the random projection of inputs of `dim` columns, `(dim, r)`."""
     if dim <= NEIGHBORHOOD_DIM:
-        matrix = np.eye(dim, dtype=np.float32)
-    else:
-        matrix = generator(0, "neighborhoods").standard_normal((dim, NEIGHBORHOOD_DIM), np.float32)
-    return propagate_rows(propagation, input_product(inputs, matrix), rows)
+        return np.eye(dim, dtype=np.float32)
+    return np.asarray(generator(0, "neighborhoods").standard_normal((dim, NEIGHBORHOOD_DIM), np.float32))
 
 
 def _projected(data: EncoderData, trained: TrainedClassifier, propagation: _Propagation, rows: Array) -> Array:

@@ -62,7 +62,7 @@ def fit_encoder(
     model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
 ) -> EncoderModel:
     """Select a weighting and classifiers and train them; a second training on all labels where some were held out."""
-    return _EncoderFit(model, graph, labels, checkpoints, callback).run()
+    return EncoderFit(model, graph, labels, checkpoints, callback).run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class _EnsembleMember:
     trainer: PathTrainer
 
 
-class _EncoderFit:
+class EncoderFit:
     """State shared by the steps of a fit."""
 
     def __init__(
@@ -115,9 +115,7 @@ class _EncoderFit:
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION and not folds:
             classifiers, labeled = _classifiers(ensemble, prior_shift), self._labeled(train_idx)
-            temperatures = missing_input_temperatures(
-                self.data, selection, classifiers, labeled, validation, self.labels.target
-            )
+            temperatures = self._temperatures(selection, classifiers, labeled, validation)
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
         best_epoch = ensemble[0].trainer.best_epoch
@@ -140,6 +138,16 @@ class _EncoderFit:
             weighting_selected=self.model.weighting == "auto",
             log=FitLog(history, best_epoch, selection_history, seen, selection.notices),
         )
+
+    def _temperatures(
+        self,
+        selection: Selection,
+        classifiers: Sequence[TrainedClassifier],
+        labeled: tuple[Array, Array],
+        validation: ValidationNodes,
+    ) -> dict[str, float]:
+        target = self.labels.target
+        return missing_input_temperatures(self.data, selection, classifiers, labeled, validation, target)
 
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
         return nodes, self.labels.matrix(nodes)
@@ -184,12 +192,15 @@ class _EncoderFit:
         saved = self.checkpoints.read("selection")
         if saved is not None:
             return restore_selection(self.data, self.settings, saved)
-        selection = ModelSearch(evaluator).run()
+        selection = self._search(evaluator).run()
         writer = self.checkpoints.writer("selection")
         if writer is not None:
             metadata = {"selection": selection_metadata(selection)}
             writer(lambda: TrainerState(metadata, selection_arrays(selection)))
         return selection
+
+    def _search(self, evaluator: CandidateEvaluator) -> ModelSearch:
+        return ModelSearch(evaluator)
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
         """Train the selected classifier until it stops; averaged ones stay as they were evaluated.

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.data.stored.folder import StoredGraph, open_graph
 from cge.errors import CgeError, CheckpointError, FileFormatError, InputError, Message, format_value
 from cge.estimators.configs import flat_params, make_estimator
 from cge.estimators.methods import stored_class, stored_kinds
@@ -35,12 +36,19 @@ _PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeErro
 
 
 def save_estimator(
-    estimator: Any, folder: str | Path, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]
+    estimator: Any, folder: str | Path, graph: Graph | StoredGraph, metadata: dict[str, Any], arrays: dict[str, Array]
 ) -> None:
-    """Write a trained estimator to a folder, atomically; `metadata` and `arrays` are those of its model."""
+    """Write a trained estimator to a folder, atomically; `metadata` and `arrays` are those of its model.
+
+    Of a stored graph, only its path and hash are written.
+    """
     params = sorted(flat_params(estimator).items())
     settings = {name: {_CUSTOM: name_of(value)} if callable(value) else value for name, value in params}
-    graph_metadata, graph_arrays = pack_graph(graph)
+    graph_arrays: dict[str, Array] = {}
+    if isinstance(graph, StoredGraph):
+        graph_metadata: dict[str, Any] = {"stored": str(graph.folder.resolve()), "sha256": graph.fingerprint}
+    else:
+        graph_metadata, graph_arrays = pack_graph(graph)
     metadata = metadata | {"settings": settings, "graph": graph_metadata}
     write_folder(folder, type(estimator).__name__, metadata, arrays | graph_arrays)
 
@@ -118,11 +126,28 @@ def load(
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
     estimator = make_estimator(stored_class(stored.kind), settings)
     check_settings(estimator)
-    graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
+    referred = stored_graph_of(stored, folder)
+    graph = (
+        unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
+        if referred is None
+        else referred.load()
+    )
     estimator._unpack(graph, stored.metadata, stored.arrays)
     if not np.isfinite(vars(estimator).get("embedding_", 0.0)).all():
         raise InputError("its vectors are not finite")
     return estimator
+
+
+def stored_graph_of(stored: Stored, folder: str | Path) -> StoredGraph | None:
+    """Return the stored graph to which a model folder refers; None where the graph is part of the folder."""
+    about = stored.metadata.get("graph", {})
+    if not isinstance(about, dict) or "stored" not in about:
+        return None
+    graph = open_graph(about["stored"])
+    if graph.fingerprint != about.get("sha256"):
+        problem = f"this model was trained on another graph than the one that is now in {about['stored']}"
+        raise FileFormatError(folder, problem, hint="restore that folder, or fit the model again")
+    return graph
 
 
 def pickled_state(estimator: Any) -> dict[str, Any]:

@@ -66,6 +66,29 @@ class Predictions:
         counts = np.bincount(self.evidence, minlength=len(EVIDENCE)).tolist()
         return {name: count for name, count in zip(EVIDENCE, counts, strict=True) if count}
 
+    def evidence_names(self) -> list[str]:
+        """Return what each prediction is based on, by name."""
+        return [EVIDENCE[code] for code in self.evidence.tolist()]
+
+    def columns(self) -> dict[str, Any]:
+        """Return them as columns of a table: classes are numbers, text, or lists of text."""
+        from cge.store.export_formats import checked_texts
+
+        ids = self.nodes if self.nodes.dtype.kind == "i" else checked_texts(self.nodes)
+        evidence, columns = self.evidence_names(), self.probabilities.T
+        if self.target.kind == "regression":
+            return {"node": ids, "value": columns[0], "evidence": evidence}
+        predicted: Any = self.predicted
+        if self.target.multilabel:
+            predicted = [[str(name) for name in row] for row in predicted]
+        elif self.classes.dtype.kind in "if":
+            predicted = np.asarray(predicted, self.classes.dtype)
+        else:
+            predicted = [str(name) for name in predicted]
+        names = [f"probability_{name}" for name in self.classes.tolist()]
+        table = {"node": ids, "class": predicted, "confidence": self.confidence, "evidence": evidence}
+        return table | dict(zip(names, columns, strict=True))
+
 
 def predict_nodes(
     model: Any, nodes: Iterable[Hashable] | None = None, update: GraphUpdate | None = None

@@ -31,16 +31,21 @@ if TYPE_CHECKING:
 
 
 def restore_encoder(
-    estimator: CGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
+    estimator: CGE,
+    graph: Graph,
+    classes: Array,
+    metadata: dict[str, Any],
+    arrays: Mapping[str, Array],
+    num_nodes: int | None = None,
 ) -> EncoderModel:
-    """Return the model that a folder holds."""
+    """Return the model that a folder holds; `num_nodes` is the size of its graph, where another one is passed."""
     data = _restore_data(estimator, graph, metadata, arrays)
     if not len(classes):
         raise InputError("there must be a class")
     settings = encoder_settings(estimator, len(classes))
     selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
 
-    train, validation = stored_labels(arrays, len(graph), len(classes))
+    train, validation = stored_labels(arrays, num_nodes or len(graph), len(classes))
     if "train.closed_walks" in arrays:
         closed_walks = np.array(arrays["train.closed_walks"], np.float64)
         if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():

@@ -79,6 +79,8 @@ class CrossFitEvaluator(CandidateEvaluator):
     Every evaluation takes as many trainings as there are folds, and counts so in the budget.
     """
 
+    fold_evaluator: type[CandidateEvaluator] = CandidateEvaluator
+
     def __init__(
         self,
         task: Task,
@@ -94,7 +96,7 @@ class CrossFitEvaluator(CandidateEvaluator):
         for train_idx, held_out_idx in folds:
             nodes = torch.from_numpy(train_idx), torch.from_numpy(held_out_idx)
             fold_task = replace(task, train=nodes[0], validation=nodes[1])
-            self.fold_evaluators.append(CandidateEvaluator(fold_task, data, settings, class_weights))
+            self.fold_evaluators.append(self.fold_evaluator(fold_task, data, settings, class_weights))
 
     def trainer(
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str

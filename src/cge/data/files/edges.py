@@ -100,7 +100,7 @@ def load_edges(path: Path, options: EdgeOptions, *, optional_features: bool = Fa
     file_format = find_format(path, "edges")
     if file_format.edges is None:
         required = replace(options, edge_features=()) if optional_features else options
-        rules = TextRules(options.text, partial(_has_header, options=required), id_columns=2)
+        rules = TextRules(options.text, partial(has_edge_header, options=required), id_columns=2)
         return _read_table(file_format.table(path, rules), options, optional_features)
     features = () if optional_features else options.edge_features
     if any(option is not None for option in (*options.columns, *features, options.text.header)):
@@ -128,17 +128,17 @@ def _read_table(table: Table, options: EdgeOptions, optional_features: bool) -> 
         options = replace(options, edge_features=present)
     if table.width < 2:
         _refuse_one_column(table)
-    columns = _choose_columns(table, options)
-    integer_ids = options.ids == "int" or (options.ids == "auto" and _has_integer_ids(table, columns))
+    columns = choose_columns(table, options)
+    integer_ids = options.ids == "int" or (options.ids == "auto" and has_integer_ids(table, columns))
     reason = " as in the first row" if dialect and options.ids == "auto" else ""
     names = Names()
-    read = table.read(_fields(columns, integer_ids, reason), names, np.float64, False)
+    read = table.read(edge_fields(columns, integer_ids, reason), names, np.float64, False)
     texts = decode_names(table.path, names) if names.count else np.empty(0, object)
     if "attributes" in columns:
         _refuse_attributes(table.path, texts[np.unique(read.columns[columns["attributes"]])])
     source, target = endpoints = read.columns[columns["source"]], read.columns[columns["target"]]
     ids = number_integers(endpoints) if integer_ids else texts[number_codes(endpoints, names.count)]
-    numbers = dict(zip(sorted(_numeric_columns(columns)), read.numbers.T, strict=True))
+    numbers = dict(zip(sorted(numeric_columns(columns)), read.numbers.T, strict=True))
     weights = numbers.get(columns.get("weight", -1))
     types = read.columns[columns["edge_type"]] if "edge_type" in columns else None
     type_names = () if types is None else tuple(texts[number_codes([types], names.count)].tolist())
@@ -156,7 +156,8 @@ def _read_table(table: Table, options: EdgeOptions, optional_features: bool) -> 
     return EdgeTable(source, target, ids, layout, weights, types, type_names, features)
 
 
-def _numeric_columns(columns: Mapping[str, int]) -> list[int]:
+def numeric_columns(columns: Mapping[str, int]) -> list[int]:
+    """Return the columns of weights and edge features."""
     return [column for part, column in columns.items() if part == "weight" or part.startswith(_FEATURE)]
 
 
@@ -169,7 +170,7 @@ def _refuse_one_column(table: Table) -> None:
     raise FileFormatError(table.path, problem, dialect.first_line, hint=Message.of("pass {delimiter}"))
 
 
-def _has_integer_ids(table: Table, columns: Mapping[str, int]) -> bool:
+def has_integer_ids(table: Table, columns: Mapping[str, int]) -> bool:
     """Return whether ids are integers: by the first row of text, by the types of other tables."""
     endpoints = (columns["source"], columns["target"])
     if table.types is None:
@@ -182,7 +183,8 @@ def _has_integer_ids(table: Table, columns: Mapping[str, int]) -> bool:
     return all(numeric)
 
 
-def _fields(columns: Mapping[str, int], integer_ids: bool, reason: str) -> list[Field]:
+def edge_fields(columns: Mapping[str, int], integer_ids: bool, reason: str) -> list[Field]:
+    """Return the columns to read, with what messages say about them."""
     kind = INTEGER if integer_ids else NAME
     fields = [Field(columns[part], kind, "node id", reason, AS_TEXT) for part in ("source", "target")]
     if "weight" in columns:
@@ -204,7 +206,7 @@ def _refuse_attributes(path: Path, values: Array) -> None:
         raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)
 
 
-def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
+def has_edge_header(dialect: Dialect, options: EdgeOptions) -> bool:
     """Return whether the first row of a text file names the columns."""
     names = [name.lower() for name in dialect.rows[0]]
     if any(isinstance(column, str) for column in (*options.columns, *options.edge_features)):
@@ -222,7 +224,7 @@ def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
     return not any(map(is_integer, first)) and len(second) == 2 and all(map(is_integer, second))
 
 
-def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
+def choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     """Choose columns as the caller says, else by name, else the first two (and a third for weights); from 0."""
     path, names = table.path, table.names
     line = table.dialect.first_line if table.dialect else None
@@ -256,13 +258,8 @@ def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
         hint = Message.of("name it by {weight}, or pass {weighted}", weighted=False)
         raise FileFormatError(path, "found no column of weights", line, hint=hint)
     if len(set(columns.values())) < len(columns):
-        template = "{source}, {target}, {weight}, {edge_type} and {edge_features} must be different columns"
-        template = (
-            template
-            if options.edge_features
-            else "{source}, {target}, {weight} and {edge_type} must be different columns"
-        )
-        raise InputError(Message.of(template))
+        last = ", {edge_type} and {edge_features}" if options.edge_features else " and {edge_type}"
+        raise InputError(Message.of("{source}, {target}, {weight}" + last + " must be different columns"))
     return columns
 
 

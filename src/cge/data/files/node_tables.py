@@ -24,7 +24,7 @@ from cge.ids import IdIndex, as_id_array, similar_id
 _NODE_NAMES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _FIRST_NAMES = (*_NODE_NAMES, "label", "labels", "class")  # what the first field of a header may be
 _INDEX_NAMES = ("", "unnamed: 0", "__index_level_0__")  # of pandas' index
-_MISSING_ROWS = ("error", "zero", "mean")
+MISSING_ROWS = ("error", "zero", "mean")
 _MAX_LISTED = 5  # nodes in a message
 ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all node ids with {nodes}")
 
@@ -62,18 +62,28 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
             problem = f"expected numbers of shape (nodes, features), found {values.dtype} of shape {values.shape}"
             raise FileFormatError(path, problem)
         return FeatureTable(values)
-    table = file_format.table(path, TextRules(options, _has_feature_header))
+    table = open_feature_table(path, options)
+    fields, names = feature_fields(table, text_ids)
+    rows, keys = read_rows(table, fields, text_ids, Names())
+    check_unique_nodes(path, keys, rows.lines)
+    return FeatureTable(rows.numbers, keys, names)
+
+
+def open_feature_table(path: Path, options: TextOptions) -> Table:
+    """Open a table of nodes and features."""
+    return find_format(path, "features").table(path, TextRules(options, _has_feature_header))
+
+
+def feature_fields(table: Table, text_ids: bool) -> tuple[list[Field], tuple[str, ...]]:
+    """Return the column of nodes and those of features, and the names of the latter."""
     key = node_column(table.names)
     if table.width < 2:
-        raise FileFormatError(path, "expected a node and its features, found one column; pass a wider table")
+        raise FileFormatError(table.path, "expected a node and its features, found one column; pass a wider table")
     index = {0} if table.names and key and is_index_name(table.names[0]) else set()
     others = [column for column in range(table.width) if column not in {key, *index}]
     names = tuple(table.names[column] for column in others) if table.names else ()
     labels = [*map(format_value, table.names)] if table.names else range(1, table.width + 1)
-    fields = [node_field(key, text_ids), *(Field(column, NUMBER, f"column {labels[column]}") for column in others)]
-    rows, keys = read_rows(table, fields, text_ids, Names())
-    check_unique_nodes(path, keys, rows.lines)
-    return FeatureTable(rows.numbers, keys, names)
+    return [node_field(key, text_ids), *(Field(column, NUMBER, f"column {labels[column]}") for column in others)], names
 
 
 def read_rows(table: Table, fields: list[Field], text_ids: bool, names: Names) -> tuple[Fields, Array]:
@@ -107,7 +117,7 @@ def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Features
 
 def fill_missing(path: Path, table: FeatureTable, node_ids: Array, how: str) -> tuple[FeatureTable, list[str]]:
     """Return features with a row of zeros, or of the column means, for each node that has none; and a note."""
-    if how not in _MISSING_ROWS:
+    if how not in MISSING_ROWS:
         raise InputError(parameter="missing_features", expected="'error', 'zero' or 'mean'", found=how)
     if how == "error" or table.keys is None:
         return table, []

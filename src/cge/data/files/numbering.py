@@ -70,10 +70,14 @@ class Names:
         if used + size > len(self._arena):
             self._arena = _enlarged(self._arena, 2 * (used + size), used)
 
+    def strings(self) -> pa.LargeStringArray:
+        """Return the strings as an Arrow array, which shares their memory and may not be UTF-8."""
+        offsets = self._offsets[: self.count + 1]
+        return strings_from(self._arena[: offsets[-1]], offsets)
+
     def decoded(self) -> Array:
         """Return the strings as an object array; raises `UnicodeDecodeError` at the first that is not UTF-8."""
-        offsets = self._offsets[: self.count + 1]
-        strings = strings_from(self._arena[: offsets[-1]], offsets)
+        offsets, strings = self._offsets[: self.count + 1], self.strings()
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:

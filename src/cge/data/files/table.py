@@ -20,7 +20,7 @@ from cge.arrays import Array
 from cge.data.files.blocks import open_bytes
 from cge.data.files.dialect import Dialect, TextOptions, check_unique_names, inspect_text
 from cge.data.files.numbering import Names
-from cge.data.files.text_fields import NUMBER, Field, Fields, GrowingArray, read_fields
+from cge.data.files.text_fields import NUMBER, Field, Fields, FieldStore, read_chunks
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError
 
@@ -39,14 +39,21 @@ class Table:
     path: Path
     names: list[str] | None
     width: int
-    read_rows: Callable[[Sequence[Field], Names, Any, bool], Fields]
+    read_chunks: Callable[..., Iterator[tuple[Fields, Names]]]
     types: Sequence[pa.DataType] | None = None
     dialect: Dialect | None = None
 
     def read(self, fields: Sequence[Field], names: Names, number_type: Any, keep_lines: bool) -> Fields:
         """Read the rows, as `text_fields.read_fields` does."""
+        return next(self._read(fields, lambda: names, number_type, keep_lines))[0]
+
+    def chunks(self, fields: Sequence[Field], number_type: Any, max_rows: int) -> Iterator[tuple[Fields, Names]]:
+        """Read the rows in chunks of about `max_rows`, each with names of its own."""
+        return self._read(fields, Names, number_type, False, max_rows)
+
+    def _read(self, *arguments: Any) -> Iterator[tuple[Fields, Names]]:
         try:
-            return self.read_rows(fields, names, number_type, keep_lines)
+            yield from self.read_chunks(*arguments)
         except MemoryError:
             raise FileFormatError(self.path, "its rows need more memory than is free") from None
 
@@ -75,7 +82,7 @@ def open_text_table(path: Path, rules: TextRules) -> Table:
         raise FileFormatError(path, "the file has a header but no rows")
     if dialect.names:
         check_unique_names(path, dialect.names, dialect.first_line)
-    return Table(path, dialect.names, dialect.columns, partial(read_fields, path, dialect), dialect=dialect)
+    return Table(path, dialect.names, dialect.columns, partial(read_chunks, path, dialect), dialect=dialect)
 
 
 def open_parquet_table(path: Path, _rules: TextRules) -> Table:
@@ -104,7 +111,7 @@ def columns_table(path: Path, columns: Any) -> Table:
 
 def _table(path: Path, schema: pa.Schema, batches: _Batches) -> Table:
     check_unique_names(path, schema.names)
-    read = partial(_read_fields, path, schema.names, batches)
+    read = partial(_read_chunks, path, schema.names, batches)
     return Table(path, schema.names, len(schema.names), read, types=schema.types)
 
 
@@ -122,15 +129,24 @@ def _parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
             raise FileFormatError(path, "this is not a readable Parquet file; write or fetch it again") from None
 
 
-def _read_fields(
-    path: Path, header: list[str], batches: _Batches, fields: Sequence[Field], names: Names, number_type: Any, _: bool
-) -> Fields:
-    """Read columns batch by batch, as `text_fields.read_fields` does; `lines` are row numbers, from 1."""
+def _read_chunks(
+    path: Path,
+    header: list[str],
+    batches: _Batches,
+    fields: Sequence[Field],
+    make_names: Callable[[], Names],
+    number_type: Any,
+    _: bool,
+    max_rows: int | None = None,
+) -> Iterator[tuple[Fields, Names]]:
+    """Read columns batch by batch, as `text_fields.read_chunks` does; `lines` are row numbers, from 1."""
     fields = sorted(fields, key=lambda field: field.column)
     numeric = [field for field in fields if field.kind == NUMBER]
-    stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
-    numbers, rows = GrowingArray(number_type, len(numeric)), 0
+    store, names, rows = FieldStore(fields, number_type), make_names(), 0
     for batch in batches([header[field.column] for field in fields]):
+        if max_rows is not None and store.rows >= max_rows:
+            yield store.fields(), names
+            store, names = FieldStore(fields, number_type), make_names()
         columns = {field.column: batch.column(header[field.column]) for field in fields}
         for field in fields:
             column = columns[field.column]
@@ -138,14 +154,15 @@ def _read_fields(
                 row = rows + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise FileFormatError(path, f"the {field.what} is missing in row {row + 1:,}")
             if field.kind == INTEGER:
-                stores[field.column].append(_integers(path, column, field))
+                store.columns[field.column].append(_integers(path, column, field))
             elif field.kind != NUMBER:
-                stores[field.column].append(_codes(path, column, field, names))
+                store.columns[field.column].append(_codes(path, column, field, names))
         if numeric:
-            numbers.append(np.stack([_numbers(path, columns[field.column], field, rows) for field in numeric], axis=1))
-        rows += len(batch)
-    identifiers = {column: store.array() for column, store in stores.items()}
-    return Fields(identifiers, numbers.array(), np.arange(1, rows + 1))
+            numbers = [_numbers(path, columns[field.column], field, rows) for field in numeric]
+            store.numbers.append(np.stack(numbers, axis=1))
+        rows, store.rows = rows + len(batch), store.rows + len(batch)
+        store.lines.append(np.arange(rows - len(batch) + 1, rows + 1))
+    yield store.fields(), names
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ are cast by Arrow. No Python object is created for a line or a field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +95,20 @@ class Fields:
     lines: Array
 
 
+class FieldStore:
+    """Rows of some columns as they are read, in batches: integers and codes of names by column, numbers, lines."""
+
+    def __init__(self, fields: Sequence[Field], number_type: Any) -> None:
+        self.columns = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
+        self.numbers = GrowingArray(number_type, len(fields) - len(self.columns))
+        self.lines, self.rows = GrowingArray(np.int64), 0
+
+    def fields(self) -> Fields:
+        """Return the rows."""
+        columns = {column: store.array() for column, store in self.columns.items()}
+        return Fields(columns, self.numbers.array(), self.lines.array())
+
+
 def read_fields(
     path: Path, dialect: Dialect, fields: Sequence[Field], names: Names, number_type: Any, keep_lines: bool
 ) -> Fields:
@@ -102,26 +116,41 @@ def read_fields(
 
     `lines` of the result is empty unless `keep_lines`.
     """
+    return next(read_chunks(path, dialect, fields, lambda: names, number_type, keep_lines))[0]
+
+
+def read_chunks(
+    path: Path,
+    dialect: Dialect,
+    fields: Sequence[Field],
+    make_names: Callable[[], Names],
+    number_type: Any,
+    keep_lines: bool,
+    max_rows: int | None = None,
+) -> Iterator[tuple[Fields, Names]]:
+    """Read the same in chunks of at least `max_rows` rows, the last of fewer, each with names of its own."""
     fields = sorted(fields, key=lambda field: field.column)
     integers, tokens = ([field for field in fields if (field.kind == INTEGER) is flag] for flag in (True, False))
     named = [k for k, field in enumerate(tokens) if field.kind == NAME]
-    stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
-    numbers, lines = GrowingArray(number_type, len(tokens) - len(named)), GrowingArray(np.int64)
+    store, names = FieldStore(fields, number_type), make_names()
     for piece in _pieces(path, dialect, fields):
+        if max_rows is not None and store.rows >= max_rows:
+            yield store.fields(), names
+            store, names = FieldStore(fields, number_type), make_names()
         for k, field in enumerate(integers):
-            stores[field.column].append(piece.integers[:, k])
+            store.columns[field.column].append(piece.integers[:, k])
         if named:
             marks = (piece.starts, piece.lengths)
             starts, lengths = (part.ravel() if len(named) == len(tokens) else part[:, named].ravel() for part in marks)
             codes = names.intern(piece.text, starts, lengths)
             for k, token in enumerate(named):
-                stores[tokens[token].column].append(codes[k :: len(named)])
+                store.columns[tokens[token].column].append(codes[k :: len(named)])
         if len(named) < len(tokens):
-            numbers.append(_numbers(path, piece, tokens, number_type))
+            store.numbers.append(_numbers(path, piece, tokens, number_type))
         if keep_lines:
-            lines.append(piece.lines)
-    columns = {column: store.array() for column, store in stores.items()}
-    return Fields(columns, numbers.array(), lines.array())
+            store.lines.append(piece.lines)
+        store.rows += len(piece.lines)
+    yield store.fields(), names
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,227 @@
+"""Stored graphs that are fitted and predicted out of core: the options of several commands, and what they run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cge.cli.common_options import flag_option, text_option
+from cge.cli.fit_plan import format_bytes
+from cge.cli.ingest import BlockProgress
+from cge.cli.main import command_line
+from cge.cli.output_folder import output_folder
+from cge.cli.printing import print_json, print_notes, print_pairs
+from cge.errors import InputError, format_value
+
+if TYPE_CHECKING:
+    from cge.cli.graph_options import Files
+    from cge.data.stored import StoredGraph
+    from cge.engine import Engine
+    from cge.estimators.stored_model import StoredModel
+    from cge.graph import Graph
+
+_PANEL = "Graphs larger than memory"
+
+
+@dataclass(frozen=True)
+class LargeGraphs:
+    """The options about graphs larger than memory; each field is an option."""
+
+    memory: Annotated[
+        str | None,
+        text_option("SIZE", "Memory to use, such as 8GB \\[default: what is available].", rich_help_panel=_PANEL),
+    ] = None
+    engine: Annotated[
+        str,
+        text_option("NAME", "Where tasks run: 'local', or 'ray'.", choices=("local", "ray"), rich_help_panel=_PANEL),
+    ] = "local"
+    address: Annotated[
+        str | None, text_option("HOST:PORT", "The Ray cluster; 'auto': the one here.", rich_help_panel=_PANEL)
+    ] = None
+
+    @property
+    def limit(self) -> int:
+        """The bytes that may be used."""
+        from cge.memory import available_memory, parse_bytes
+
+        return (available_memory() or 4 << 30) if self.memory is None else parse_bytes(self.memory)
+
+    def make_engine(self) -> Engine:
+        """Return the engine; on this machine tasks run one after the other, each with all threads."""
+        from cge.engine import make_engine
+
+        return make_engine(self.engine, self.address, n_jobs=1)
+
+
+def large_graph(files: Files, options: LargeGraphs, forced: bool) -> StoredGraph | None:
+    """Return the stored graph of a command that is fitted out of core; None where it is fitted in memory."""
+    from cge.data.stored import is_stored_graph, open_graph
+    from cge.estimators.stored_fit import is_large
+
+    if files.edges is None or not is_stored_graph(files.edges):
+        if forced or options.memory is not None or options.engine != "local":
+            problem = "--out-of-core, --memory and --engine are for stored graphs"
+            raise InputError(problem, hint="write one with 'cge ingest', and give its folder instead of EDGES")
+        return None
+    stored = open_graph(files.edges)
+    return stored if forced or options.engine != "local" or is_large(stored, options.limit) else None
+
+
+def choice_note(stored: StoredGraph, limit: int, out_of_core: bool) -> str:
+    """Return the note on where a stored graph is fitted, and why."""
+    from cge.estimators.stored_fit import in_memory_bytes
+
+    sizes = f"a fit in memory needs about {format_bytes(in_memory_bytes(stored))} of {format_bytes(limit)}"
+    if not out_of_core:
+        return f"the stored graph is fitted in memory ({sizes})"
+    return f"the stored graph is fitted out of core ({sizes}): with closed-form weightings, on labeled nodes"
+
+
+def fit_out_of_core(
+    model: Any,
+    stored: StoredGraph,
+    files: Files,
+    labels: tuple[str, str | None],
+    out: str,
+    options: LargeGraphs,
+    *,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Fit and save a model, and print a summary; a fit that was interrupted continues."""
+    from cge.estimators.settings import check_settings
+    from cge.estimators.stored_fit import check_stored_settings
+
+    check_settings(model)
+    check_stored_settings(model, stored)
+    note = choice_note(stored, options.limit, out_of_core=True)
+    if dry_run:
+        if as_json:
+            print_json({"notes": [note]})
+        elif not quiet:
+            print(note)
+        return
+    print_notes([] if quiet or as_json else [note])
+    with output_folder(out) as folder:
+        summary, notes = _fit(model, stored, files, labels, folder, options, sys.stderr.isatty() and not quiet)
+    if as_json:
+        print_json(summary | {"notes": [note, *notes]})
+    elif not quiet:
+        print_notes(notes)
+        counts, accuracy = summary["labels_seen"], summary["validation_accuracy"]
+        rows = [("model", out), ("graph", f"{summary['nodes']:,} nodes, {summary['entries']:,} entries")]
+        rows += [("labels", f"{counts['train']:,} training, {counts['validation']:,} validation")]
+        rows += [("weighting", summary["weighting"]), ("classifiers", ", ".join(summary["classifiers"]))]
+        rows += [] if accuracy is None else [("validation accuracy", f"{accuracy:.1%}")]
+        print_pairs([*rows, ("time", f"{summary['seconds']:.1f} s"), ("memory", format_bytes(summary["peak_bytes"]))])
+
+
+def _fit(
+    model: Any,
+    stored: StoredGraph,
+    files: Files,
+    labels: tuple[str, str | None],
+    out: Path,
+    options: LargeGraphs,
+    visible: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """Fit and save a model; return its summary and notes."""
+    from cge.estimators.stored_fit import fit_stored
+
+    start, limit, work = time.perf_counter(), options.limit, out / "work"
+    read = [_labels(files, path, stored) for path in labels if path is not None]
+    y, validation = read[0][0], read[1][0] if len(read) > 1 else None
+    with BlockProgress(visible) as progress:
+
+        def show_epoch(record: Any) -> None:
+            progress.show(f"training ({record.stage})", record.epoch, record.max_epochs)
+
+        how: dict[str, Any] = {"work": work, "memory": limit, "engine": options.make_engine()}
+        fitted = fit_stored(model, stored, y, validation, **how, progress=progress.show, callback=show_epoch)
+    fitted.save(out, command_line(), validation is not None)
+    shutil.rmtree(work)
+    encoder = fitted.model
+    summary = {"folder": str(out), "nodes": stored.num_nodes, "entries": stored.num_entries}
+    summary |= {"weighting": encoder.weighting_name, "classifiers": encoder.classifier_names()}
+    accuracy = max((result.accuracy for result in encoder.selection.results), default=None)
+    summary |= {"validation_accuracy": accuracy, "labels_seen": encoder.log.labels_seen}
+    summary |= {"seconds": time.perf_counter() - start, "peak_bytes": _peak()}
+    return summary, [note for _, notes in read for note in notes]
+
+
+def _labels(files: Files, path: str, stored: StoredGraph) -> tuple[dict[Any, Any], list[str]]:
+    """Return {node id: label} of a file, checked like those of a graph in memory, and notes."""
+    from cge.cli.fit import read_label_dict
+
+    return read_label_dict(files, path, _labeled_graph(files, path, stored))
+
+
+def _labeled_graph(files: Files, path: str, stored: StoredGraph) -> Graph:
+    """Return a graph without edges that has those nodes of a stored graph which occur in a file of labels."""
+    import numpy as np
+
+    from cge.cli.graph_options import label_arguments, text_options
+    from cge.data.files.labels import read_label_table
+    from cge.graph import Graph
+
+    how = label_arguments(files)
+    text, skip = text_options(how["header"], None, files.comment), how["missing_labels"] == "skip"
+    table = read_label_table(Path(path), stored.ids.is_text, text, how["node"], how["label"], optional=skip)
+    known = table.nodes[stored.ids.find(table.nodes.tolist()) >= 0]
+    ids = np.unique(np.concatenate([stored.ids.slice(0, min(2, len(stored))), known]))
+    return Graph(np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), ids, stored.directed)
+
+
+def large_model(folder: str, options: LargeGraphs, out: str | None) -> StoredModel | None:
+    """Return the model of a folder that refers to a large stored graph, or where the output is a folder of parts."""
+    from cge.estimators.stored_fit import is_large
+    from cge.estimators.stored_model import StoredModel
+
+    if not (Path(folder) / "model.json").is_file():
+        return None
+    model = StoredModel.open(folder)
+    parts = out is not None and not Path(out).suffix
+    if model is None or not (parts or options.engine != "local" or is_large(model.graph, options.limit)):
+        return None
+    if not parts:
+        problem = f"{folder} is a model of a graph larger than memory, whose results are folders of Parquet parts"
+        raise InputError(problem, hint="give --out a folder, such as --out parts")
+    return model
+
+
+def write_parts_of(
+    model: StoredModel, out: str, options: LargeGraphs, *, vectors: bool, quiet: bool, as_json: bool
+) -> None:
+    """Write predictions or vectors to a folder of Parquet parts, or continue to, and print what was written."""
+    from cge.estimators.stored_model import write_parts
+
+    folder, start = Path(out), time.perf_counter()
+    work = folder / "work"
+    if folder.exists() and not work.is_dir() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"--out {format_value(out)} exists and is not empty", hint="give another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    with BlockProgress(sys.stderr.isatty() and not (quiet or as_json)) as progress:
+        engine = options.make_engine()
+        count = write_parts(model, folder, work, engine, options.limit, progress.show, vectors=vectors)
+    shutil.rmtree(work)
+    result: dict[str, Any] = {"folder": model.folder, "nodes": model.graph.num_nodes, "parts": count, "out": out}
+    if as_json:
+        print_json(result | {"seconds": time.perf_counter() - start, "peak_bytes": _peak()})
+    elif not quiet:
+        written = f"{out}, {count:,} Parquet {'part' if count == 1 else 'parts'}"
+        print_pairs([("nodes", f"{result['nodes']:,}"), ("written to", written), ("memory", format_bytes(_peak()))])
+
+
+def _peak() -> int:
+    """Return the peak resident memory of this process, in bytes."""
+    import resource
+
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+OutOfCore = Annotated[bool, flag_option("--out-of-core", "Fit a stored graph in bounded memory even if it is small.")]
