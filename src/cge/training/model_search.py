@@ -18,13 +18,9 @@ Candidates that do not depend on each other's results are trained at the same ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cge.errors import Message
-from cge.models.edge_weighting import EdgePropagation
 from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import (
@@ -32,7 +28,6 @@ from cge.models.weightings import (
     closed_form,
     is_hop_profile,
     is_learned,
-    make_network,
     same_metapath_forms,
 )
 from cge.training.candidate_evaluation import (
@@ -54,14 +49,11 @@ from cge.training.candidates import (
     reference_name,
 )
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
-from cge.training.learned_weighting import OuterProblem, OuterResult
-from cge.training.metapath_learning import learn_metapath_weights
+from cge.training.learned_weighting import OuterResult
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
 from cge.training.side_by_side import run_side_by_side
-from cge.training.torch_state import seeded
-
-_NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
+from cge.training.weighting_learning import learn_weighting
 
 
 class ModelSearch:
@@ -212,41 +204,11 @@ class ModelSearch:
         return self._closed_form(max(scores, key=lambda name: scores[name].accuracy))
 
     def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
-        """Learn edge weights, from those of `start`, or a path network, on held-out folds of the training labels."""
-        data, seed = self.data, self.evaluator.settings.seed
-        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
+        """Learn a weighting on held-out folds of the training labels, from the weights of `start`."""
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.metapaths:
-            return self._learn_metapaths(spec.name)
-        if spec is not None and spec.network is None:
-            learned = NamedWeighting(spec.name, deepcopy(start.module))
-            learned.edge_weighting.by_relation = spec.by_relation
-            edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
-            propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
-        else:
-            with seeded(seed, "network"):
-                network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
-            network.init_uniform()
-            sampled = (self.evaluator.settings.walks_per_node, seed)
-            learned = NamedWeighting(self.state.reference if spec is None else spec.name, network, sampled, start)
-            propagation = learned.trainable(data, self.task.train.numpy())
-            settings = replace(settings, nodes=_NETWORK_NODES)
-        inputs, class_weights = self.data.tensor_inputs("l2"), self.evaluator.class_weights
-        outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
-        self._check_outcome(outcome, learned, start)
-        if isinstance(learned.module, PathWeighting):
-            learned.module.eval()
-        return learned
-
-    def _learn_metapaths(self, name: str) -> NamedWeighting:
-        """Learn weights of metapaths, from the closed form in which all have the same."""
-        data, start = self.data, self._same_metapaths()
-        module: Any = deepcopy(start.module)
-        inputs, seed = data.inputs("l2"), self.evaluator.settings.seed
-        outcome = learn_metapath_weights(
-            self.task, data.edge_inputs, inputs, module, seed, self.evaluator.class_weights
-        )
-        learned = replace(start, name=name, module=module)
+            start = self._same_metapaths()
+        learned, outcome = learn_weighting(self.evaluator, weighting, start, self.state.reference)
         self._check_outcome(outcome, learned, start)
         return learned
 
@@ -329,13 +291,10 @@ class ModelSearch:
             return []
         start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
         self.evaluator.budget -= learning * len(names)
-        tasks = [partial(self._learn_for, name, start) for name in names]
+        tasks = [lambda _send, name=name: self.learn(name, start) for name in names]
         n_jobs = self.data.n_jobs if self.evaluator.max_at_once > 1 else 1
         learned = dict(zip(names, run_side_by_side(tasks, n_jobs), strict=True))
         return [(learned[candidate.weighting], candidate) for candidate in affordable]
-
-    def _learn_for(self, name: str, start: NamedWeighting, _send: Callable[[Any], None]) -> NamedWeighting:
-        return self.learn(name, start)
 
     def _release_worse(self, weighting: NamedWeighting) -> None:
         """Drop the trained models of weightings that cannot be averaged with the best."""

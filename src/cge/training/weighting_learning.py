@@ -1,0 +1,64 @@
+"""A weighting by name is learned on held-out folds of the training labels, from the weights of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from cge.models.edge_weighting import EdgePropagation
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import WEIGHTINGS, make_network
+from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.learned_weighting import OuterProblem, OuterResult
+from cge.training.metapath_learning import learn_metapath_weights
+from cge.training.named_weighting import NamedWeighting
+from cge.training.torch_state import seeded
+
+_NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
+
+
+def learn_weighting(
+    evaluator: CandidateEvaluator,
+    weighting: str | Callable[[int], PathWeighting],
+    start: NamedWeighting,
+    name: str,
+) -> tuple[NamedWeighting, OuterResult]:
+    """Return edge weights, weights of metapaths or a path network, and how the outer problem ended.
+
+    `start` has the initial weights; a network samples paths by it. `name` is that of a weighting passed as a callable.
+    """
+    spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
+    if spec is not None and spec.metapaths:
+        return _learn_metapaths(evaluator, spec.name, start)
+    data, task, seed = evaluator.data, evaluator.task, evaluator.settings.seed
+    settings = replace(evaluator.work.outer_settings(len(task.folds)), n_jobs=data.n_jobs)
+    if spec is not None and spec.network is None:
+        learned = NamedWeighting(spec.name, deepcopy(start.module))
+        learned.edge_weighting.by_relation = spec.by_relation
+        edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
+        propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
+    else:
+        with seeded(seed, "network"):
+            network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
+        network.init_uniform()
+        sampled = (evaluator.settings.walks_per_node, seed)
+        learned = NamedWeighting(name if spec is None else spec.name, network, sampled, start)
+        propagation = learned.trainable(data, task.train.numpy())
+        settings = replace(settings, nodes=_NETWORK_NODES)
+    inputs = data.tensor_inputs("l2")
+    outcome = OuterProblem(task, inputs, propagation, settings, evaluator.class_weights).run()
+    if isinstance(learned.module, PathWeighting):
+        learned.module.eval()
+    return learned, outcome
+
+
+def _learn_metapaths(
+    evaluator: CandidateEvaluator, name: str, start: NamedWeighting
+) -> tuple[NamedWeighting, OuterResult]:
+    """Learn weights of metapaths, from those of `start`, in which all are the same."""
+    data, module = evaluator.data, deepcopy(start.module)
+    given: Any = (data.edge_inputs, data.inputs("l2"), module, evaluator.settings.seed, evaluator.class_weights)
+    outcome = learn_metapath_weights(evaluator.task, *given)
+    return replace(start, name=name, module=module), outcome
