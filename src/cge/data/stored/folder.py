@@ -169,6 +169,6 @@ def open_graph(folder: FilePath) -> StoredGraph:
     for name, about in metadata["files"].items():
         size = (path / name).stat().st_size if (path / name).is_file() else None
         if size != about["bytes"]:
-            found = "is missing" if size is None else f"has {size:,} bytes instead of {about['bytes']:,}"
-            raise FileFormatError(path / name, f"the file {found}", hint=_HINT)
+            problem = "is missing" if size is None else f"has {size:,} bytes instead of {about['bytes']:,}"
+            raise FileFormatError(path / name, f"the file {problem}", hint=_HINT)
     return StoredGraph(path, metadata, sha256(path / "graph.json"))

@@ -1,4 +1,4 @@
-"""Sorted ids in a Parquet file: found by bisection, read by ranges."""
+"""Sorted ids in a Parquet file: indices by bisection, read by ranges."""
 
 from __future__ import annotations
 
@@ -77,33 +77,33 @@ class IdTable:
     def find(self, values: Iterable[Any]) -> Array:
         """Return the indices of ids, −1 where there is no such node; reads the row groups in which they may be."""
         queries = np.asarray(list(values), object if self.is_text else None)
-        found = np.full(len(queries), -1, np.int64)
+        indices = np.full(len(queries), -1, np.int64)
         same_kind = np.array([isinstance(value, str) == self.is_text for value in queries.tolist()], bool)
         places = np.flatnonzero(same_kind)
         if not len(places) or not self.count:
-            return found
+            return indices
         wanted = queries[places] if self.is_text else queries[places].astype(np.int64)
         if self.is_range:
-            found[places] = np.where((wanted >= 0) & (wanted < self.count), wanted, -1)
-            return found
+            indices[places] = np.where((wanted >= 0) & (wanted < self.count), wanted, -1)
+            return indices
         first_ids = np.array(self._first_ids, wanted.dtype)
         group_of = np.searchsorted(first_ids, wanted, side="right") - 1
         for group, ids in self._groups(np.unique(group_of[group_of >= 0]).tolist()):
             here = np.flatnonzero(group_of == group)
             position = pc.index_in(pa.array(wanted[here], ids.type), value_set=ids)
             position = position.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-            found[places[here]] = np.where(position >= 0, position + group * GROUP_ROWS, -1)
-        return found
+            indices[places[here]] = np.where(position >= 0, position + group * GROUP_ROWS, -1)
+        return indices
 
     def find_all(self, values: Iterable[Any], where: str) -> Array:
         """Return the same; unknown ids raise `UnknownNodeError`, which names them and `where`."""
         items = list(values)
-        found = self.find(items)
-        unknown = list(dict.fromkeys(items[place] for place in np.flatnonzero(found < 0).tolist()))
+        indices = self.find(items)
+        unknown = list(dict.fromkeys(items[place] for place in np.flatnonzero(indices < 0).tolist()))
         if unknown:
             first = self.slice(0, min(self.count, 2)).tolist()
             raise UnknownNodeError(where, unknown[:5], len(unknown), node_ids=first)
-        return found
+        return indices
 
     def _groups(self, groups: list[int]) -> Iterator[tuple[int, pa.Array]]:
         with pq.ParquetFile(self._path) as file:
