@@ -105,9 +105,11 @@ class Faults:
         def remove() -> None:
             time.sleep(self._delay())
             self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
-            self.nodes.append(self.cluster.add_node(num_cpus=1))
 
-        return self._connected(work, remove)
+        same = self._connected(work, remove)
+        self.nodes.append(self.cluster.add_node(num_cpus=1))  # Ray starts nodes in the main thread only
+        self.cluster.wait_for_nodes()
+        return same
 
     def worker_killed(self, work: Path) -> bool:
         """Kill a process that runs a task."""

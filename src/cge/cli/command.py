@@ -94,6 +94,8 @@ def _with_metavars(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005
+            if parameter.nargs == -1:
+                parameter.make_metavar = lambda *_, text=f"{parameter.metavar}...", **__: text
         elif parameter.metavar is None:
             parameter.metavar = _METAVARS.get(parameter.type_descriptor.annotation)
     return parameters
