@@ -94,8 +94,6 @@ def _with_metavars(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005
-            if parameter.nargs == -1:
-                parameter.make_metavar = lambda *_, text=f"{parameter.metavar}...", **__: text
         elif parameter.metavar is None:
             parameter.metavar = _METAVARS.get(parameter.type_descriptor.annotation)
     return parameters
@@ -121,7 +119,7 @@ class Command(TyperCommand):
         """Return the parts of the usage line, arguments without braces or brackets."""
         replaceable = self._has_config() or any("--edges" in parameter.opts for parameter in self.params)
         pieces, marks = super().collect_usage_pieces(ctx), "{}[]" if replaceable else "{}"
-        return [piece if piece == "[OPTIONS]" else piece.strip(marks) for piece in pieces]
+        return [piece if piece == "[OPTIONS]" else piece.strip(marks).replace("}...", "...") for piece in pieces]
 
     def _has_config(self) -> bool:
         return any(parameter.name == "config" for parameter in self.params)
