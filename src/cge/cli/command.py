@@ -119,7 +119,7 @@ class Command(TyperCommand):
         """Return the parts of the usage line, arguments without braces or brackets."""
         replaceable = self._has_config() or any("--edges" in parameter.opts for parameter in self.params)
         pieces, marks = super().collect_usage_pieces(ctx), "{}[]" if replaceable else "{}"
-        return [piece if piece == "[OPTIONS]" else piece.strip(marks) for piece in pieces]
+        return [piece if piece == "[OPTIONS]" else piece.strip(marks).replace("}...", "...") for piece in pieces]
 
     def _has_config(self) -> bool:
         return any(parameter.name == "config" for parameter in self.params)

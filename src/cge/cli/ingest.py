@@ -51,9 +51,10 @@ def ingest(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write edges and features, larger than memory, to a folder that every command takes instead of EDGES.
+    """Store a graph larger than memory in a folder.
 
-    Files are read once and sorted on disk. A command that was interrupted, however, continues when it is repeated.
+    Every command takes the folder instead of EDGES. Files are read once and sorted on disk. An ingest that was
+    interrupted continues when it is repeated.
 
     For example:
 

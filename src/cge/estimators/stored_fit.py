@@ -114,8 +114,8 @@ def fit_stored(
     check_stored_settings(estimator, stored)
     engine = LocalEngine(1) if engine is None else engine
     ids = list(dict.fromkeys([*y, *(validation or ())]))
-    indices = stored.ids.find_all(ids, "labels")
-    nodes, order = np.sort(indices), np.argsort(indices)
+    node_idx = stored.ids.find_all(ids, "labels")
+    nodes, order = np.sort(node_idx), np.argsort(node_idx)
     kept = hop_rows(str(estimator.weighting), estimator.hops)
     start_work(work, {"graph": stored.fingerprint, "hops": list(map(list, kept.hops)), "nodes": nodes.tolist()})
     tasks = SlabTasks.of(stored, work, engine, memory, estimator.n_jobs)

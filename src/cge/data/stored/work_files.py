@@ -17,9 +17,10 @@ _HASH_BYTES = 1 << 22
 
 def save_array(path: Path, array: Array) -> None:
     """Write an array under a temporary name and rename it."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary, rows = path.with_name(path.name + ".tmp"), np.ascontiguousarray(array)
     with temporary.open("wb") as stream:
-        np.save(stream, array)
+        np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(rows))
+        stream.write(rows.tobytes() if not rows.size else rows.data)  # `np.save` does not say why it fails
     temporary.replace(path)
 
 
@@ -48,7 +49,11 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: Any) -> Array:
         with temporary.open("wb") as stream:
             np.save(stream, np.empty(shape, dtype))
         return np.empty(shape, dtype)
-    return np.lib.format.open_memmap(temporary, "w+", dtype, shape)
+    array = np.lib.format.open_memmap(temporary, "w+", dtype, shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would end the process later
+        with temporary.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, temporary.stat().st_size)
+    return array
 
 
 def finish_array(path: Path) -> None:
