@@ -159,14 +159,12 @@ def test_a_notebook() -> None:
     nbclient = pytest.importorskip("nbclient", reason="nbclient is part of the extra 'notebook'")
     pytest.importorskip("ipykernel", reason="ipykernel is part of the extra 'notebook'")
     cells = [
-        (
-            "import cge\nedges = [(i + s, (i + k) % 8 + s) for s in (0, 8) for i in range(8) for k in (1, 2)]\n"
-            "graph = cge.Graph.from_edges(edges)\ngraph"
-        ),
-        (
-            "model = cge.CGE('degree', classifier='mlp', training={'max_epochs': 10})\n"
-            "model.fit(graph, {0: 'left', 1: 'left', 9: '<i>right</i>', 10: '<i>right</i>'})"
-        ),
+        """import cge
+edges = [(i + s, (i + k) % 8 + s) for s in (0, 8) for i in range(8) for k in (1, 2)]
+graph = cge.Graph.from_edges(edges)
+graph""",
+        """model = cge.CGE("degree", classifier="mlp", training={"max_epochs": 10})
+model.fit(graph, {0: "left", 1: "left", 9: "<i>right</i>", 10: "<i>right</i>"})""",
         "model.explain(3)",
         "model.update(cge.GraphUpdate([(20, 3)]))\nmodel.predict([20])",
     ]

@@ -17,6 +17,8 @@ _FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges"
 _OTHER_FLAGS = {"node": "--node-column", "label": "--label-column", "nodes": "--node-list", "method": "--search"}
 _OTHER_COMMANDS = "correct the file, or read it by 'cge check' and 'cge fit', which have options for it"
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
+FILE_FORMAT = "File format"  # a panel of the help that only `--help-all` shows
+_ALL = "cge.help_all"
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
 
@@ -99,6 +101,14 @@ def _with_metavars(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
+def show_help_all(context: Any, requested: bool) -> None:
+    """Print the help with all options; the callback of --help-all."""
+    if requested:
+        context.meta[_ALL] = True
+        print(context.get_help())
+        context.exit()
+
+
 class Command(TyperCommand):
     """A command of `cge`."""
 
@@ -128,6 +138,8 @@ class Command(TyperCommand):
         """Write the help; what is required may be in --config."""
         self.list_suffixes()
         for parameter in self.params:
+            if getattr(parameter, "rich_help_panel", None) == FILE_FORMAT and not ctx.meta.get(_ALL):
+                parameter.hidden = True  # type: ignore[attr-defined]
             if parameter.required and self._has_config():
                 parameter.help += " \\[required, unless in --config]"  # type: ignore[attr-defined]
                 parameter.required = False

@@ -14,7 +14,7 @@ from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
 from cge.cli.fit_output import FitProgress, fit_summary, print_summary, reading
 from cge.cli.fit_plan import plan_json, print_plan, refuse_too_large
-from cge.cli.graph_options import Files, takes_options
+from cge.cli.graph_options import Files, HelpAll, takes_options
 from cge.cli.main import Stopped, command_line
 from cge.cli.out_of_core import LargeGraphs, OutOfCore, choice_note, fit_out_of_core, large_graph
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 # What `cge fit --help` shows; `--help-all` shows every option.
 COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "config", "dry_run")
 COMMON += ("method", "weighting", "hops", "random_state", "n_jobs")
-
-
-def _help_all(context: typer.Context, requested: bool) -> None:
-    if requested:
-        print(context.get_help())
-        raise typer.Exit
 
 
 Labels = Annotated[str, file_option("Training labels: a table of nodes and labels.")]
@@ -63,9 +57,6 @@ Config = Annotated[
 ]
 DryRun = Annotated[bool, flag_option("--dry-run", "Read the files and print what would be trained; write nothing.")]
 NoMemoryCheck = Annotated[bool, flag_option("--no-memory-check", "Start even if the memory seems too small.")]
-HelpAll = Annotated[
-    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
-]
 
 
 @takes_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from cge.cli.command import flag_of, shell_message
+from cge.cli.command import FILE_FORMAT, flag_of, shell_message, show_help_all
 from cge.cli.common_options import FILES, among, dataset_names, file_option
 from cge.errors import InputError, format_value
 
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from cge.graph import Graph
 
 
+_HELP_ALL = "help_all"
+
+
 def _read(*flags: str, **more: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel="File format", **more)
+    return typer.Option(*flags, rich_help_panel=FILE_FORMAT, **more)
 
 
 def _file(flag: str, metavar: str, text: str) -> Any:
@@ -37,6 +40,9 @@ def _column(content: str) -> Any:
     return _read(metavar="COLUMN", help=f"Column of {content}.")
 
 
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show all options and exit.", callback=show_help_all, is_eager=True)
+]
 NodeColumn = Annotated[str | None, _column("nodes in the labels file: a name, or a number from 1")]
 LabelColumn = Annotated[str | None, _column("labels in the labels file")]
 LabelHeader = Annotated[
@@ -350,9 +356,15 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in of_group]
         elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             parameters.append(parameter)
+    own = any(parameter.name == _HELP_ALL for parameter in parameters)
+    if not own:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(_HELP_ALL, keyword, default=False, annotation=HelpAll))
 
     @wraps(command)
     def with_fields(**options: Any) -> None:
+        if not own:
+            options.pop(_HELP_ALL)
         values = {name: {field: options.pop(field) for field in options_of[name]} for name in groups}
         command(**{name: group(**values[name]) for name, group in groups.items()}, **options)
 

@@ -43,7 +43,7 @@ def serve(
     For example:
 
       cge serve model
-      curl -H 'Content-Type: application/json' -d '{"nodes": [35, 40]}' http://localhost:8000/predict
+      curl http://localhost:8000/health
       CGE_TOKEN=secret cge serve model --host 0.0.0.0 --workers 4
     """
     for package in ("starlette", "uvicorn"):

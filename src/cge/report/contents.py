@@ -153,7 +153,7 @@ def report_contents(
         "metric": target.metric,
         "reliability": scored and scored.reliability(),
         "confusion": scored and scored.confusion(),
-        "by_class": scored and scored.by_class(),
+        "by_class": scored and scored.class_scores(),
         "curves": training_curves(model),
         "best_epoch": model.best_epoch_,
         "classes": classes,
@@ -301,7 +301,7 @@ def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
 
 
 def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None) -> int:
-    """Return which node the explorer shows first: one with a correct, confident prediction, and three neighbors.
+    """Return which node the explorer shows first: one with a correct prediction of medium confidence, three neighbors.
 
     It is a test node, if there are any. Conditions that no node meets are left out.
     """
@@ -310,4 +310,7 @@ def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None)
     scored_here = np.isin(shown, scored.nodes) if scored is not None and scored.is_test else suitable
     for condition in (scored_here, nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3):
         suitable = suitable & condition if (suitable & condition).any() else suitable
-    return int(np.where(suitable, nodes.probabilities[shown, predicted], -1.0).argmax()) if len(shown) else 0
+    if not len(shown):
+        return 0
+    confidence = nodes.probabilities[shown, predicted]
+    return int(np.where(suitable, np.abs(confidence - np.median(confidence[suitable])), np.inf).argmin())

@@ -159,7 +159,7 @@
       type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
       xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts,
       colorbar: narrow ? { orientation: "h", y: 1, yanchor: "bottom", thickness: 10 } : { thickness: 12 },
-      ...(counts && many <= 12 ? { text: counts, texttemplate: "%{text}" } : {}),
+      ...(counts && many <= 20 ? { text: counts, texttemplate: "%{text}" } : {}),
     }] : null, { xaxis: { ...ticks, tickangle: narrow ? -90 : -45, title: { text: down, standoff: narrow ? 22 : 14 }, showticklabels: many <= 40 || !narrow }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
     null, around);
   };
@@ -169,12 +169,13 @@
   });
   grid("confusion", "confusion-section", normalized, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted class", "true class"]);
   const byClass = data.by_class && data.classes.map((name, place) => ({ name, ...data.by_class[place] })).reverse();
-  if (byClass) element("by-class").style.height = Math.max(300, 90 + 18 * many) + "px";
-  draw("by-class", byClass ? [{
-    type: "bar", orientation: "h", x: byClass.map((row) => row.f1), y: byClass.map((_, place) => place), marker: { color: "#2f6fd0" },
-    customdata: byClass.map((row) => [plain(row.name), row.precision, row.recall, row.nodes]),
-    hovertemplate: "%{customdata[0]}: F1 %{x:.2f}, precision %{customdata[1]:.2f}, recall %{customdata[2]:.2f}, %{customdata[3]} nodes<extra></extra>",
-  }] : null, { xaxis: { range: [0, 1], title: { text: "F1" } }, showlegend: false,
+  if (byClass) element("by-class").style.height = Math.max(300, 110 + 40 * many) + "px";
+  draw("by-class", byClass ? [["recall", "#97a5b8"], ["precision", "#2f6fd0"]].map(([name, color]) => ({
+    type: "bar", orientation: "h", name, x: byClass.map((row) => row[name]), y: byClass.map((_, place) => place), marker: { color },
+    ...(many <= 20 ? { text: byClass.map((row) => row[name].toFixed(2)), textposition: "auto" } : {}),
+    customdata: byClass.map((row) => [plain(row.name), row.precision, row.recall, row.f1, row.nodes]),
+    hovertemplate: "%{customdata[0]}: precision %{customdata[1]:.2f}, recall %{customdata[2]:.2f}, F1 %{customdata[3]:.2f}, %{customdata[4]} nodes<extra></extra>",
+  })) : null, { xaxis: { range: [0, 1] }, legend: { traceorder: "reversed" },
     yaxis: { ...ticks, ticktext: byClass && byClass.map((row) => plain(short(row.name, 22))) } }, null, "by-class-section");
   draw("edge-coefficients", data.edge_coefficients.length ? [{
     type: "bar", orientation: "h", y: data.edge_coefficients.map((pair) => plain(pair[0])), x: data.edge_coefficients.map((pair) => pair[1]),

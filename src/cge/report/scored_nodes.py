@@ -68,10 +68,6 @@ class ScoredNodes:
         np.add.at(matrix, (true, predicted), 1)
         return list(matrix.tolist())
 
-    def by_class(self) -> list[dict[str, Any]] | None:
-        """Return precision, recall and F1 of each class in a multilabel task; None otherwise."""
-        return self.class_scores() if self.target.multilabel else None
-
     def class_scores(self) -> list[dict[str, Any]]:
         """Return precision, recall and F1 of each class, and its number of nodes."""
         predicted, true = self.target.indicators(self.probabilities), self.labels > 0
