@@ -349,7 +349,7 @@ def test_the_page_is_printed_in_light_colors(browser: Any, page: Path) -> None:
 def test_axes_of_weights_have_titles(browser: Any, page: Path) -> None:
     tab, _ = open_page(browser, page)
     assert tab.text_content("#histogram .xtitle") == "relative weight"
-    assert "they were selected by contribution" in tab.text_content("#strongest-caption")
+    assert "these are selected by contribution" in tab.text_content("#strongest-caption")
     tab.context.close()
 
 
@@ -565,7 +565,7 @@ def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: boo
     assert contents["summary"][1].startswith(f"{metric} on {len(scored.nodes)} validation labels: ")
     assert " These labels also selected the model, so this is slightly optimistic." in contents["summary"][1]
     assert "label propagation" in contents["summary"][2]
-    assert contents["weighting"][-1].startswith("In the chart above, cge is ")
+    assert contents["weighting"][-1].startswith("In the comparison of methods, cge is ")
     assert (contents["confusion"] is None) == multilabel
     assert len(contents["by_class"]) == len(contents["classes"])
     assert sum(contents["reliability"]["count"]) == len(scored.nodes) * (2 if multilabel else 1)

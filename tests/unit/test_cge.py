@@ -55,7 +55,11 @@ def fast_cge() -> cge.CGE:
 
 @pytest.fixture(scope="module", params=["CGE", "PaperCGE"])
 def fitted(request: pytest.FixtureRequest) -> Any:
-    model: Any = fast_cge() if request.param == "CGE" else paper_cge(weighting="average", **SMALL_PAPER)
+    model: Any = (
+        fast_cge()
+        if request.param == "CGE"
+        else paper_cge(weighting="average", **(SMALL_PAPER | {"outer_steps": None}))
+    )
     return model.fit(two_groups(), partial_labels(), validation=partial_labels(TRUE_LABELS, 4))
 
 
