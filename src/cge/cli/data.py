@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, Quiet, file_option, flag_option
-from cge.cli.graph_options import Files, require_labels, takes_options
+from cge.cli.graph_options import Files, require_labels
 from cge.cli.main import print_error
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json, print_pairs, print_table
 from cge.errors import format_list, format_text, format_value
 

@@ -8,9 +8,10 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, flag_option, int_option, text_option
-from cge.cli.graph_options import UpdateFiles, takes_options
+from cge.cli.graph_options import UpdateFiles
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError, counted
 

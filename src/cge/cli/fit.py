@@ -14,8 +14,9 @@ from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
 from cge.cli.fit_output import FitProgress, fit_summary, print_summary, reading
 from cge.cli.fit_plan import plan_json, print_plan, refuse_too_large
-from cge.cli.graph_options import Files, HelpAll, takes_options
+from cge.cli.graph_options import Files
 from cge.cli.main import Stopped, command_line
+from cge.cli.option_groups import HelpAll, takes_options
 from cge.cli.out_of_core import LargeGraphs, OutOfCore, choice_note, fit_out_of_core, large_graph
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json, print_notes

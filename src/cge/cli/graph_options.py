@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from cge.cli.command import FILE_FORMAT, flag_of, shell_message, show_help_all
+from cge.cli.command import FILE_FORMAT, flag_of, shell_message
 from cge.cli.common_options import FILES, among, dataset_names, file_option
 from cge.errors import InputError, format_value
 
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from cge.data.files.edges import EdgeOptions
     from cge.data.graph_update import GraphUpdate
     from cge.graph import Graph
-
-
-_HELP_ALL = "help_all"
 
 
 def _read(*flags: str, **more: Any) -> Any:
@@ -40,9 +35,6 @@ def _column(content: str) -> Any:
     return _read(metavar="COLUMN", help=f"Column of {content}.")
 
 
-HelpAll = Annotated[
-    bool, typer.Option("--help-all", help="Show all options and exit.", callback=show_help_all, is_eager=True)
-]
 NodeColumn = Annotated[str | None, _column("nodes in the labels file: a name, or a number from 1")]
 LabelColumn = Annotated[str | None, _column("labels in the labels file")]
 LabelHeader = Annotated[
@@ -338,35 +330,3 @@ class EmbedFiles(Files):
         if unused:
             problem = f"{flag_of(unused[0])} is for edges, but {self.edges} is the folder of a model"
             raise InputError(problem, hint="leave it out, or give a file of edges")
-
-
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command with arguments that are dataclasses, such as `Files`, an option for each of their fields instead.
-
-    Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
-    `cge.cli.estimator_options` adds an option for each.
-    """
-    given = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
-    options_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
-    parameters: list[inspect.Parameter] = []
-    for parameter in given:
-        if parameter.name in groups:
-            of_group = options_of[parameter.name].values()
-            parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in of_group]
-        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(parameter)
-    own = any(parameter.name == _HELP_ALL for parameter in parameters)
-    if not own:
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(_HELP_ALL, keyword, default=False, annotation=HelpAll))
-
-    @wraps(command)
-    def with_fields(**options: Any) -> None:
-        if not own:
-            options.pop(_HELP_ALL)
-        values = {name: {field: options.pop(field) for field in options_of[name]} for name in groups}
-        command(**{name: group(**values[name]) for name, group in groups.items()}, **options)
-
-    with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return with_fields

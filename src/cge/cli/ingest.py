@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from cge.cli.common_options import FILES, Jobs, Json, Quiet, file_option, int_option, text_option
 from cge.cli.fit_plan import format_bytes
-from cge.cli.graph_options import EdgeFormat, Ids, MissingFeatures, takes_options
+from cge.cli.graph_options import EdgeFormat, Ids, MissingFeatures
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json, print_pairs
 from cge.errors import InputError
 

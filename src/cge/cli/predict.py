@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, text_option
-from cge.cli.graph_options import UpdateFiles, takes_options
+from cge.cli.graph_options import UpdateFiles
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.option_groups import takes_options
 from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError, format_value

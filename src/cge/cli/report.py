@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
-from cge.cli.graph_options import LabelOptions, label_arguments, require_labels, takes_options
+from cge.cli.graph_options import LabelOptions, label_arguments, require_labels
 from cge.cli.model_files import load_model, no_test_labels, output_file, read_test_labels, require
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json
 from cge.errors import InputError
 

@@ -6,8 +6,9 @@ import math
 from typing import Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, file_option, flag_option
-from cge.cli.graph_options import LabelOptions, label_arguments, takes_options
+from cge.cli.graph_options import LabelOptions, label_arguments
 from cge.cli.model_files import load_model, no_test_labels, read_test_labels, require
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table
 from cge.errors import format_text
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, text_option
-from cge.cli.graph_options import ChangeFiles, takes_options
+from cge.cli.graph_options import ChangeFiles
 from cge.cli.model_files import load_model, read_test_labels, require
+from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json, print_notes, print_pairs
 from cge.errors import InputError
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import glob, has_magic
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from cge.errors import FileFormatError, InputError, format_value
 
@@ -48,3 +50,15 @@ def name_file(path: Path) -> Iterator[None]:
         raise
     except InputError as error:
         raise FileFormatError(path, error.message) from None
+
+
+def expand_paths(given: FilePath | Sequence[FilePath] | None) -> list[Path]:
+    """Return the paths of files; a pattern such as `edges/*.csv` stands for all files that it matches, sorted."""
+    items: Iterable[Any] = [] if given is None else given if isinstance(given, list | tuple) else [given]
+    paths: list[Path] = []
+    for path in map(file_path, items):
+        several = sorted(glob(str(path))) if has_magic(str(path)) and not path.exists() else []  # noqa: PTH207
+        if has_magic(str(path)) and not path.exists() and not several:
+            raise FileFormatError(path, "no file has such a name; check the path")
+        paths += map(Path, several) if several else [path]
+    return paths

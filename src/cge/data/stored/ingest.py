@@ -14,11 +14,10 @@ The result depends on the files and the options alone, not on memory, chunks or 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from glob import glob, has_magic
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from cge.arrays import Array
 from cge.csr import index_dtype
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions
-from cge.data.files.file_path import FilePath, file_path
+from cge.data.files.file_path import FilePath, expand_paths, file_path
 from cge.data.files.labels import read_label_table
 from cge.data.files.node_tables import MISSING_ROWS, read_node_list
 from cge.data.stored.edge_chunks import EdgeChunk, EdgeFiles
@@ -98,24 +97,14 @@ def ingest(
     if memory < _MIN_MEMORY:
         raise InputError(f"memory must be at least {_MIN_MEMORY >> 20} MB, found {memory >> 20} MB", parameter="memory")
     try:
-        return _Ingest(_paths(edges), folder, _paths(features), labels, nodes, settings, memory, n_jobs, progress).run()
+        return _Ingest(
+            expand_paths(edges), folder, expand_paths(features), labels, nodes, settings, memory, n_jobs, progress
+        ).run()
     except OSError as error:
         if isinstance(error, FileFormatError):
             raise
         hint = f"{disk_hint(error)} folder; the same command continues"
         raise InputError(f"{folder} cannot be written ({error.strerror or error})", hint=hint) from None
-
-
-def _paths(given: FilePath | Sequence[FilePath] | None) -> list[Path]:
-    """Return paths, sorted where one stands for several files."""
-    items: Iterable[Any] = [] if given is None else given if isinstance(given, list | tuple) else [given]
-    paths: list[Path] = []
-    for path in map(file_path, items):
-        several = sorted(glob(str(path))) if has_magic(str(path)) and not path.exists() else []  # noqa: PTH207
-        if has_magic(str(path)) and not path.exists() and not several:
-            raise FileFormatError(path, "no file has such a name; check the path")
-        paths += map(Path, several) if several else [path]
-    return paths
 
 
 class _Ingest:
