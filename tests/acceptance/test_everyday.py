@@ -46,7 +46,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def test_from_messy_files_to_a_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reading = ["--source", "who", "--target", "whom", "--missing-labels", "skip"]
     graph = ["edges.csv", "--attributes", "people.csv", *reading]
-    assert answer(capsys, "check", *graph, "--labels", "labels.csv")["num_nodes"] == 60
+    assert answer(capsys, "check", *graph, "--labels", "labels.csv")["graph"]["nodes"] == 60
     training = ["--classifier", "mlp", "--weighting", "degree", "--max-epochs", "30", "--out", "model"]
     answer(capsys, "fit", *graph, "--labels", "labels.csv", *training)
     score = answer(capsys, "score", "model", "--labels", "test.csv", "--missing-labels", "skip")
@@ -58,7 +58,7 @@ def test_from_messy_files_to_a_server(folder: Path, capsys: pytest.CaptureFixtur
     assert "did you mean 'left 4'" in capsys.readouterr().err
     links = answer(capsys, "links", "model", "--top", "20")["links"]
     assert len(links) == 20
-    changed = answer(capsys, "update", "model", "--add-edges", "new.csv", "--remove-edges", "gone.csv")
+    changed = answer(capsys, "update", "model", "--add-edges", "new.csv", "--remove-edges", "gone.csv", "--header")
     assert (changed["new_nodes"], changed["nodes"]) == (1, 61)
     assert answer(capsys, "predict", "model", "--nodes", "nora")["predictions"][0]["class"] == "left"
     testclient = pytest.importorskip("starlette.testclient", reason="starlette is part of the extra 'serve'")

@@ -15,7 +15,9 @@ import cge
 from cge.serve.app import create_app
 from cge.serve.service import Limits, Service
 
-testclient = pytest.importorskip("starlette.testclient", reason="starlette and httpx are the extra 'serve'")
+testclient = pytest.importorskip(
+    "starlette.testclient", reason="starlette is part of the extra 'serve', httpx2 of 'dev'"
+)
 
 
 def people() -> cge.CGE:
