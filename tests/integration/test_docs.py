@@ -29,7 +29,7 @@ BLOCK = re.compile(
 )
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 NUMBER = re.compile(r"[+−-]?\d[\d,]*(?:\.\d+)?%?")
-MAX_WORDS = 23_000
+MAX_WORDS = 22_000
 
 
 def test_numbers_may_differ_in_their_last_places() -> None:
