@@ -65,7 +65,7 @@ def test_features_of_metapaths_are_means_of_means_of_unit_length() -> None:
     metapaths = list_metapaths(inputs, nodes[:2], 2)
     assert count == len(metapaths) > 3
     place = {name: code for code, name in enumerate(inputs.relations.names)}  # type: ignore[union-attr]
-    dense, means = features.rows.toarray(), relation_means(graph)
+    dense, means = features.csr.toarray(), relation_means(graph)
     assert dense.shape == (count * len(nodes), count * 3)
     for number, metapath in enumerate(metapaths):
         expected = x.astype(np.float64)
