@@ -318,7 +318,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_names_all_formats(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert run(["check", "--help"]) == 0
+    assert run(["check", "--help-all"]) == 0
     output = capsys.readouterr().out
     assert ".csv, .tsv, .txt (each also .gz), .parquet, .npy, .npz or .mtx" in " ".join(output.split())
     for flag in ("--ids", "--delimiter", "--edge-type", "--multilabel", "--unweighted", "--no-header"):

@@ -250,13 +250,13 @@ def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["accuracy"]["ci95"] == [None, None]
 
 
-LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:-2], "edges", "scorers", *KEYS[-2:]]
+LINK_KEYS = [*KEYS[:3], "auc", "ap", "hits_at_100", *KEYS[4:-2], "edges", "scorers", *KEYS[-2:]]
 WALKS = ["--set", "dim=8", "--set", "walks_per_node=2", "--set", "walk_length=10", "--set", "window=2"]
 
 
 def test_link_prediction(people: str, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["evaluate", people, "--task", "link", "--seeds", "2"]
-    result = json_of(capsys, *call, *WALKS)  # by default DeepWalk, which uses no labels
+    result = json_of(capsys, *call, "--method", "deepwalk", *WALKS)  # uses no labels
     assert list(result) == LINK_KEYS
     assert (result["method"], result["settings"]["dim"], "q" in result["settings"]) == ("deepwalk", 8, False)
     assert list(result["auc"]) == list(result["ap"]) == ["per_seed", "mean", "sd", "ci95"]
@@ -270,7 +270,7 @@ def test_link_prediction(people: str, capsys: pytest.CaptureFixture[str]) -> Non
         split = hold_out_links(load_folder(people).graph, seed=seed)
         model = DeepWalk(dim=8, walks_per_node=2, walk_length=10, window=2, random_state=seed)
         row = run_links(model, split)
-        assert row["metrics"] == {name: result[name]["per_seed"][seed] for name in ("auc", "ap")}
+        assert row["metrics"] == {name: result[name]["per_seed"][seed] for name in ("auc", "ap", "hits_at_100")}
     shared = json_of(capsys, *call, "--method", "common-neighbors")
     assert set(shared["scorers"]) <= {"common neighbors", "Adamic-Adar"}
     assert shared["auc"]["mean"] > 0.6
@@ -297,9 +297,9 @@ def test_output_of_link_prediction(people: str, capsys: pytest.CaptureFixture[st
     call = ["evaluate", people, "--task", "link", "--method", "common-neighbors", "--seeds", "2"]
     assert run(call) == 0
     printed = capsys.readouterr()
-    assert re.match(r"seed 0: auc [01]\.\d{4}, ap [01]\.\d{4} \(\d+\.\d s\)\n", printed.err)
+    assert re.match(r"seed 0: auc [01]\.\d{4}, ap [01]\.\d{4}, hits_at_100 [01]\.\d{4} \(\d+\.\d s\)\n", printed.err)
     names = [line.split("  ")[0] for line in printed.out.splitlines()]
-    assert names[:6] == ["data set", "method", "AUC", "AP", "edges", "selected scorers"]
+    assert names[:7] == ["data set", "method", "AUC", "AP", "hits@100", "edges", "selected scorers"]
     assert "test pairs" in names
     assert run(["evaluate", "any", "--task", "link", "--method", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -319,8 +319,8 @@ def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         (["--task", "links"], "--task must be one of 'label', 'link', found 'links'"),
         (["--task", "link", "--strict"], "--strict removes test nodes, and link prediction has none; leave it out"),
-        (["--task", "link", "--method", "gcn"], "there is no method 'gcn'; choose one of common-neighbors, deepwalk, "),
-        (["--task", "link", "--set", "hops=3"], "deepwalk has no setting 'hops'; it has dim, walk_length, "),
+        (["--task", "link", "--method", "gcn"], "there is no method 'gcn'; choose one of link-predictor, "),
+        (["--task", "link", "--set", "hops=3"], "link-predictor has no setting 'hops'; it has n_jobs"),
         (["--method", "magic"], "there is no method 'magic'; choose one of features, label-propagation, "),
         (["--set", "nonsense=1"], "cge has no setting 'nonsense'; it has weighting, dim, "),
         (["--set", "nonsense"], "--set takes name=value, found 'nonsense'"),

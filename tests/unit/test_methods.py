@@ -120,8 +120,8 @@ def test_the_methods_of_the_paper() -> None:
 
 def test_methods_for_links() -> None:
     links = methods_for("links")
-    assert list(links)[:3] == ["common-neighbors", "deepwalk", "node2vec"]
-    assert set(links) - set(METHODS) == {"common-neighbors", "propagated"}
+    assert list(links)[:4] == ["link-predictor", "common-neighbors", "deepwalk", "node2vec"]
+    assert set(links) - set(METHODS) == {"link-predictor", "common-neighbors", "propagated"}
     assert links["cge"] is METHODS["cge"]
     assert links["deepwalk"].estimator_class() is cge.DeepWalk
     assert (make("node2vec", 0, 1, "links").q, make("node2vec", 0, 1, "links", q=2.0).q) == (0.5, 2.0)

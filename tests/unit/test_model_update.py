@@ -22,7 +22,7 @@ from cge.models.sparse_products import dense_product
 from cge.training.encoder_data import EncoderData
 from tests.fixtures import quick_cge
 
-SIZE = 500
+SIZE = 800
 CLASSES = np.arange(SIZE) * 2 // SIZE
 
 
