@@ -55,7 +55,7 @@ SHARED = {
 }
 
 
-LONG = {"fit", "check", "predict", "score", "explain", "embed", "update", "report"}  # have --help-all
+LONG = {"ingest", "fit", "check", "predict", "score", "explain", "embed", "update", "report"}  # have --help-all
 SCREEN = 72  # lines, at 100 columns
 
 

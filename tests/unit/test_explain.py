@@ -52,7 +52,7 @@ def typed(features: bool = True) -> cge.Graph:
 def few_label_hops() -> Iterator[None]:
     """Propagate labels along few edges, so that all paths can be listed."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("training.named_weighting", "estimators.encoder_model"):
+        for module in ("training.named_weighting", "estimators.encoder_explainer"):
             patch.setattr(f"cge.{module}.LABEL_HOP_WEIGHTS", [1.0] * 3)
         yield
 

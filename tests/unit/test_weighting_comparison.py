@@ -172,13 +172,14 @@ def test_learned_weights_are_compared_with_uniform_ones(
     weighting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores: dict[str, Any] = {}
-    evaluate = CandidateEvaluator.evaluate
+    evaluate_all = CandidateEvaluator.evaluate_all
 
-    def spy(self: CandidateEvaluator, weighting: Any, *arguments: Any) -> Any:
-        scores[weighting.name] = evaluate(self, weighting, *arguments)
-        return scores[weighting.name]
+    def spy(self: CandidateEvaluator, candidates: Any) -> Any:
+        results = evaluate_all(self, candidates)
+        scores.update(zip((weighting.name for weighting, *_ in candidates), results, strict=True))
+        return results
 
-    monkeypatch.setattr(CandidateEvaluator, "evaluate", spy)
+    monkeypatch.setattr(CandidateEvaluator, "evaluate_all", spy)
     model = fit_quick(weighting, classifier="mlp", label_propagation=False, hops=2)
     comparison = model.compare_weighting()
     expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, early=True)

@@ -29,7 +29,7 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read the files of a graph, or a stored graph, and print a summary, or what is wrong with them.
+    """Read the files of a graph and print a summary, or what is wrong with them.
 
     Notes point out what may not be intended. With --quiet only the exit code tells whether the files can be read.
 

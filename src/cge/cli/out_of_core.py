@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -177,13 +178,22 @@ def _labeled_graph(files: Files, path: str, stored: StoredGraph) -> Graph:
     return Graph(np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), ids, stored.directed)
 
 
+def refers_to_stored_graph(folder: str) -> bool:
+    """Return whether a model folder has no graph of its own; False also for what is no model, which loading refuses."""
+    try:
+        about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))["metadata"]["graph"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return isinstance(about, dict) and "stored" in about
+
+
 def large_model(folder: str, options: LargeGraphs, out: str | None) -> StoredModel | None:
     """Return the model of a folder that refers to a large stored graph, or where the output is a folder of parts."""
+    if not refers_to_stored_graph(folder):
+        return None
     from cge.estimators.stored_fit import is_large
     from cge.estimators.stored_model import StoredModel
 
-    if not (Path(folder) / "model.json").is_file():
-        return None
     model = StoredModel.open(folder)
     parts = out is not None and not Path(out).suffix
     if model is None or not (parts or options.engine != "local" or is_large(model.graph, options.limit)):

@@ -39,7 +39,7 @@ def restore_encoder(
     num_nodes: int | None = None,
 ) -> EncoderModel:
     """Return the model that a folder holds; `num_nodes` is the size of its graph, where another one is passed."""
-    data = _restore_data(estimator, graph, metadata, arrays)
+    data = _restore_data(estimator, graph, metadata, arrays, num_nodes or len(graph))
     if not len(classes):
         raise InputError("there must be a class")
     settings = encoder_settings(estimator, len(classes))
@@ -54,6 +54,7 @@ def restore_encoder(
     unknown = [name for name, _ in metadata["ensemble"] if name not in CLASSIFIERS]
     if not metadata["ensemble"] or unknown:
         raise InputError(f"there is no classifier {', '.join(map(str, unknown))}".rstrip())
+    n_scales = len(metadata["ensemble"]) if len(arrays["vectors.scales"]) else 0
     weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.averaged))}
     return EncoderModel(
         data=data,
@@ -67,14 +68,14 @@ def restore_encoder(
         target=restore_target(metadata["target"], classes),
         calibration=_restore_calibration(metadata["calibration"]),
         weighting_selected=estimator.weighting == "auto",
-        stored_scales=tuple(finite_array(arrays, "vectors.scales", (len(metadata["ensemble"]),)).tolist()),
+        stored_scales=tuple(finite_array(arrays, "vectors.scales", (n_scales,)).tolist()),
         updated=_node_array(arrays, "updated.nodes", len(graph)),
         log=restore_log(metadata, Epoch),
     )
 
 
 def _restore_data(
-    estimator: CGE, graph: Graph, metadata: Mapping[str, Any], arrays: Mapping[str, Array]
+    estimator: CGE, graph: Graph, metadata: Mapping[str, Any], arrays: Mapping[str, Array], num_nodes: int
 ) -> EncoderData:
     """Return the graph as the encoder sees it, with the scales of training; new nodes follow those of training."""
     names = tuple(str(name) for name in metadata["edge_inputs"])
@@ -86,8 +87,8 @@ def _restore_data(
     dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
     table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
     trained_nodes = metadata_field(metadata, "trained_nodes", int)
-    if not 0 < trained_nodes <= len(graph):
-        raise InputError(f"{trained_nodes:,} nodes of training are not among {len(graph):,}")
+    if not 0 < trained_nodes <= num_nodes:
+        raise InputError(f"{trained_nodes:,} nodes of training are not among {num_nodes:,}")
     if table is not None and (table.ndim != 2 or len(table) != trained_nodes):
         raise InputError(f"the vectors of walks must have a row for each of {trained_nodes:,} nodes")
     inputs = estimator.inputs if estimator.inputs == "features" else "auto" if metadata["by_features"] else "learned"
@@ -101,7 +102,7 @@ def _restore_data(
     data = EncoderData(graph, inputs, estimator.n_jobs, **given)
     data.learned_nodes = _node_array(arrays, "trained.learned_nodes", trained_nodes)
     data.self_loop_weight = self_loop_weight
-    if trained_nodes == len(graph):
+    if trained_nodes >= len(graph):
         return data
     trained = data.without_edges()
     trained.graph = replace(

@@ -91,7 +91,9 @@ class StoredFit:
         from cge.store import pack_values
 
         metadata = self.model.metadata() | {"fit_call": {"command": command, "validation": validation}}
+        metadata["trained_nodes"] = self.stored.num_nodes  # the model has only the labeled ones
         arrays = self.model.arrays() | pack_values(self.model.target.classes, "classes.")
+        arrays["vectors.scales"] = np.empty(0)  # those of all nodes are computed at first use
         save_estimator(self.estimator, folder, self.stored, metadata, arrays)
 
 
@@ -130,6 +132,7 @@ def fit_stored(
     labels = task_labels(graph, y, validation, estimator.task)
     labels = replace(labels, target=labels.target.with_scoring(estimator.scoring))
     data = LabeledData(graph, rows, tasks.dense_scale(), estimator.n_jobs)
+    data.self_loop_weight = float(load_json(tasks.folder / "walk.json")["loop_weight"])
     folder = work / "checkpoint"
     checkpoints = Checkpoints(folder, estimator, graph, labels.codes, labels.train, labels.validation)
     model = _LabeledFit(estimator, data, labels, checkpoints, callback).run()
