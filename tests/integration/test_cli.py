@@ -222,7 +222,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     methods = {row["method"]: row for row in result["accuracy"]}
     assert list(methods) == [
         "cge",
-        "cge (uniform weights)",
+        *["cge (uniform weights)"] * (result["weighting"] != "uniform"),
         "SGC",
         "label propagation",
         "logistic regression (features)",
@@ -276,7 +276,13 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["check"], "give a file EDGES, or --edges TYPE=FILE for each edge type, and not both"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists the options"),
-        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, startup, walks"),
+        (
+            ["bench", "nope"],
+            (
+                "there is no benchmark 'nope'; choose one of engine, fit, load, scale, serve, skipgram, startup, typed, "
+                "update, walks"
+            ),
+        ),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file; check its path"),
     ],
 )

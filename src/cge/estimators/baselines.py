@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.classifier import NodeClassifier, TaskLabels
+from cge.estimators.classifier import BaselineClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Node2Vec, NodeVectors, stored_vectors
 from cge.estimators.estimator import Estimator
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
@@ -38,7 +38,7 @@ _ITERATIONS = 50
 
 
 @documented
-class FeatureClassifier(NodeClassifier):
+class FeatureClassifier(BaselineClassifier):
     """Logistic regression on the node features, with rows of unit length; edges are not used.
 
     Examples
@@ -54,7 +54,7 @@ class FeatureClassifier(NodeClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class SGC(NodeClassifier):
+class SGC(BaselineClassifier):
     """Logistic regression on features propagated along edges (Wu et al. 2019)."""
 
     hops: int = param(2, "hops of feature propagation", low=1, high=100)
@@ -68,7 +68,7 @@ class SGC(NodeClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class LabelPropagation(NodeClassifier):
+class LabelPropagation(BaselineClassifier):
     """Label propagation along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
 
     Examples
@@ -101,7 +101,7 @@ class LabelPropagation(NodeClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class WalkClassifier(NodeClassifier):
+class WalkClassifier(BaselineClassifier):
     """Logistic regression on vectors of random walks, which are trained without labels.
 
     Attributes

@@ -140,7 +140,7 @@ def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Arra
     return stratified_folds(nodes, codes, min(count, len(nodes)), seed)
 
 
-class NodeClassifier(Estimator):
+class BaselineClassifier(Estimator):
     """A classifier of the nodes of one graph. A subclass implements `_train`, which returns probabilities.
 
     Attributes
@@ -160,7 +160,7 @@ class NodeClassifier(Estimator):
 
     _outer_labels = 0
 
-    def fit(self, graph: Graph, y: Any, validation: Any = None) -> NodeClassifier:
+    def fit(self, graph: Graph, y: Any, validation: Any = None) -> BaselineClassifier:
         """Train on the labels `y`; those of `validation` select hyperparameters. Both take the forms of `CGE.fit`.
 
         Without `validation` a fifth of `y` is held out to select them, and is then used for training, too.

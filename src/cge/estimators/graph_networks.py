@@ -13,7 +13,7 @@ import torch
 
 from cge.arrays import Array
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import NodeClassifier, TaskLabels
+from cge.estimators.classifier import BaselineClassifier, TaskLabels
 from cge.estimators.configs import make_estimator
 from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
@@ -27,7 +27,7 @@ from cge.training.torch_state import seeded
 
 
 @dataclass(eq=False, repr=False)
-class NetworkClassifier(NodeClassifier):
+class NetworkClassifier(BaselineClassifier):
     """A classifier that trains a network; a subclass implements `_network`."""
 
     _: KW_ONLY

@@ -12,7 +12,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.estimators.baselines import classify_vectors
-from cge.estimators.classifier import NodeClassifier, TaskLabels
+from cge.estimators.classifier import BaselineClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, stored_vectors
 from cge.estimators.graph_networks import NetworkClassifier
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
@@ -92,7 +92,7 @@ def _nodes_of_label_type(graph: Graph, task: TaskLabels) -> Array:
 
 @documented
 @dataclass(eq=False, repr=False)
-class Metapath2Vec(NodeClassifier):
+class Metapath2Vec(BaselineClassifier):
     """Logistic regression on vectors of walks along a metapath (Dong et al. 2017), trained without labels.
 
     By default the metapaths t–x–t are compared on the validation labels, t the type of the labeled nodes and x one of

@@ -225,12 +225,10 @@ def _register_all() -> None:
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    text = "a neural network weights each path: "
-    register_weighting(
-        WeightingSpec("average", f"{text}a linear layer on the mean of its step vectors", network=average)
-    )
-    register_weighting(WeightingSpec("cnn", f"{text}a CNN over its step vectors", network=cnn))
-    register_weighting(WeightingSpec("lstm", f"{text}an LSTM over its step vectors", network=lstm))
+    of_path = "the step vectors of a path"
+    register_weighting(WeightingSpec("average", f"a linear layer on the mean of {of_path}", network=average))
+    register_weighting(WeightingSpec("cnn", f"a CNN over {of_path}", network=cnn))
+    register_weighting(WeightingSpec("lstm", f"an LSTM over {of_path}", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
