@@ -279,8 +279,8 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["bench", "nope"],
             (
-                "there is no benchmark 'nope'; choose one of engine, fit, load, scale, serve, skipgram, startup, typed, "
-                "update, walks"
+                "there is no benchmark 'nope'; choose one of engine, fit, load, scale, serve, skipgram, startup, "
+                "typed, update, walks"
             ),
         ),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file; check its path"),

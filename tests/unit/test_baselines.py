@@ -17,7 +17,7 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, PropagatedFeatures, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, hold_out, task_labels
+from cge.estimators.classifier import BaselineClassifier, hold_out, task_labels
 from cge.estimators.estimator import NotFittedError
 from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.settings import settings_of
@@ -34,7 +34,7 @@ from tests.fixtures import (
     two_groups,
 )
 
-CLASSIFIERS: dict[str, NodeClassifier] = {
+CLASSIFIERS: dict[str, BaselineClassifier] = {
     "features": FeatureClassifier(),
     "sgc": SGC(hops=3),
     "label propagation": LabelPropagation(),
@@ -48,8 +48,8 @@ CLASSES = (FeatureClassifier, SGC, LabelPropagation, WalkClassifier, GCN, APPNP)
 
 
 @pytest.fixture(params=list(CLASSIFIERS))
-def model(request: pytest.FixtureRequest) -> NodeClassifier:
-    classifier: NodeClassifier = clone(CLASSIFIERS[request.param])
+def model(request: pytest.FixtureRequest) -> BaselineClassifier:
+    classifier: BaselineClassifier = clone(CLASSIFIERS[request.param])
     return classifier
 
 
@@ -124,7 +124,7 @@ def test_only_graphs_are_accepted() -> None:
 # ---------------------------------------------------------------------- what all classifiers share
 
 
-def test_every_classifier_predicts(model: NodeClassifier) -> None:
+def test_every_classifier_predicts(model: BaselineClassifier) -> None:
     graph = groups_with_sparse_features()
     names = np.array(["left", "right"])[TRUE_LABELS]
     ids = np.array([f"n{node}" for node in range(2 * GROUP_SIZE)], object)
@@ -152,7 +152,7 @@ def test_every_classifier_predicts(model: NodeClassifier) -> None:
     assert sorted(documented) == sorted(name for name in vars(model) if name.endswith("_"))
 
 
-def test_without_validation_labels_a_fifth_selects_and_is_then_used(model: NodeClassifier) -> None:
+def test_without_validation_labels_a_fifth_selects_and_is_then_used(model: BaselineClassifier) -> None:
     graph, y = groups_with_sparse_features(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES])
     held_out = clone(model).fit(graph, y)
     assert held_out.labels_seen_ == {"train": 20, "outer": 0, "validation": 4}
@@ -169,13 +169,13 @@ def test_without_validation_labels_a_fifth_selects_and_is_then_used(model: NodeC
     assert unlabeled.predict_proba().tobytes() == held_out.predict_proba().tobytes()
 
 
-def test_few_labels_are_all_for_training(model: NodeClassifier) -> None:
+def test_few_labels_are_all_for_training(model: BaselineClassifier) -> None:
     model.fit(groups_with_sparse_features(), {0: 0, 5: 0, 25: 1})
     assert model.labels_seen_ == {"train": 3, "outer": 0, "validation": 0}
     assert np.isfinite(model.predict_proba()).all()
 
 
-def test_nodes_without_edges_or_features(model: NodeClassifier) -> None:
+def test_nodes_without_edges_or_features(model: BaselineClassifier) -> None:
     graph = groups_with_sparse_features()
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
     x = sp.csr_array(sp.vstack([graph.features, sp.csr_array((2, 24))]))
@@ -188,7 +188,7 @@ def test_nodes_without_edges_or_features(model: NodeClassifier) -> None:
     assert model.score(range(40), TRUE_LABELS) > 0.8
 
 
-def test_the_contract_of_scikit_learn(model: NodeClassifier) -> None:
+def test_the_contract_of_scikit_learn(model: BaselineClassifier) -> None:
     assert clone(model).get_params() == model.get_params()
     assert set(model.get_params()) == set(settings_of(type(model)))
     name = type(model).__name__
@@ -219,7 +219,7 @@ def test_every_setting_is_documented(kind: type) -> None:
         (APPNP(alpha=0.0), "alpha must be a number above 0, at most 1, found 0.0"),
     ],
 )
-def test_illegal_values_name_the_setting_and_what_is_legal(classifier: NodeClassifier, message: str) -> None:
+def test_illegal_values_name_the_setting_and_what_is_legal(classifier: BaselineClassifier, message: str) -> None:
     with pytest.raises(InputError) as caught:
         classifier.fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
     assert str(caught.value) == message
@@ -229,7 +229,9 @@ def test_illegal_values_name_the_setting_and_what_is_legal(classifier: NodeClass
 
 
 @pytest.mark.parametrize("multilabel", [False, True])
-def test_every_classifier_comes_back_from_its_folder(model: NodeClassifier, multilabel: bool, tmp_path: Path) -> None:
+def test_every_classifier_comes_back_from_its_folder(
+    model: BaselineClassifier, multilabel: bool, tmp_path: Path
+) -> None:
     graph = groups_with_sparse_features()
     names = [["left"], ["right", "odd"]] if multilabel else ["left", "right"]
     y: dict[int, Any] = {int(node): names[TRUE_LABELS[node]] for node in np.r_[TRAIN_NODES, VALIDATION_NODES]}
@@ -271,7 +273,7 @@ def test_a_folder_that_does_not_fit_is_refused(name: str, array: Any, problem: s
 # ---------------------------------------------------------------------- multilabel tasks
 
 
-def test_multilabel_predictions(model: NodeClassifier) -> None:
+def test_multilabel_predictions(model: BaselineClassifier) -> None:
     true = multilabel_targets()
     model.fit(groups_with_sparse_features(), labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
     probabilities = model.predict_proba()
@@ -310,7 +312,7 @@ def test_probabilities_are_those_of_the_best_regression(hops: int, dense: bool) 
 @pytest.mark.parametrize("hops", [0, 2])
 def test_validation_labels_select_the_strength_of_regularization(hops: int) -> None:
     graph = groups_with_sparse_features(seed=5)
-    classifier: NodeClassifier = SGC(hops) if hops else FeatureClassifier()
+    classifier: BaselineClassifier = SGC(hops) if hops else FeatureClassifier()
     x = np.linalg.matrix_power(normalized_adjacency(graph), hops) @ unit(graph)
     candidates = [
         LogisticRegression(C=strength, max_iter=1000).fit(x[TRAIN_NODES], TRUE_LABELS[TRAIN_NODES]).predict_proba(x)
@@ -333,7 +335,7 @@ def test_the_feature_classifier_ignores_edges() -> None:
 
 
 @pytest.mark.parametrize("classifier", [FeatureClassifier(), SGC(), WalkClassifier(features=True, dim=4)])
-def test_features_are_needed(classifier: NodeClassifier) -> None:
+def test_features_are_needed(classifier: BaselineClassifier) -> None:
     with pytest.raises(InputError, match="this method needs node features, and the graph has none"):
         classifier.fit(two_groups(features=False), labels_at(TRAIN_NODES))
 
