@@ -81,7 +81,7 @@ def fit(
 ) -> None:
     """Train a node classifier on a graph and save the model.
 
-    It selects, or learns, how to weight paths, using validation labels. The defaults suit most graphs; default values
+    Path weights are selected on validation labels, and learned on training labels. The defaults suit most graphs; default values
     are in brackets.
 
     For example:

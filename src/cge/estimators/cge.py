@@ -63,7 +63,7 @@ class CGE(PathEstimator):
         What determines path weights: "coefficients" of the edge inputs, such as "cosine", the context cosine (of
         features aggregated over neighborhoods; positive: edges with large values get more weight), "self_loop" (the
         coefficient of self-loops), "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and
-        "hop_weights" (of paths with 0, 1, … hops). Empty for networks.
+        "hop_weights" (of paths with 0, 1, … hops). Empty for networks and metapaths (see `metapaths()`).
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
     ensemble_ : list of (str, str)
@@ -219,7 +219,7 @@ class CGE(PathEstimator):
     def to_numpy(self, file: str | Path | None = None) -> dict[str, Array]:
         """Return the parameters of inference as arrays, and write them to an .npz file; NumPy is enough to use them.
 
-        With Z = `propagated_inputs(nodes, i)` of classifier i, and its label scores L:
+        With Z, L = `propagated_inputs(nodes, i)` of classifier i, where L are its label scores:
 
             e = Z @ projection_i + offset_i
             scores = max(e, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L

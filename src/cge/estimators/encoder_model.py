@@ -56,7 +56,7 @@ class EncoderModel(FittedModel):
 
     @property
     def weight_parameters(self) -> dict[str, Any]:
-        """The parameters of an edge weighting; empty for networks."""
+        """The parameters of an edge weighting; empty for networks and weights of metapaths."""
         module = self.selection.weighting.module
         if not isinstance(module, EdgeWeighting):
             return {}

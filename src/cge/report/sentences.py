@@ -13,6 +13,7 @@ from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
 from cge.explain.faithfulness import MAX_PATHS
+from cge.models.weightings import WEIGHTINGS
 from cge.report.scored_nodes import ScoredNodes, score_vectors
 from cge.training.classifier_registry import CLASSIFIERS
 
@@ -80,7 +81,7 @@ def captions(
     if model.fitted_.exact:
         symbols = "Relative weight: path weight A(p) divided by that under uniform weights"
         symbols += "; θ: coefficients of the edge inputs."
-        if not getattr(model, "weight_parameters_", {}):
+        if _uses_network(model):
             symbols = (
                 "Relative weight: output of the network (0 to 1) times the weight under the closed-form weighting its "
                 "walks are sampled from, divided by that under uniform weights; only ratios between paths of one node "
@@ -140,7 +141,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
         used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)
         used["inputs"] = resolve_inputs("auto", model.graph_, model.fitted_.target)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
-        unused |= {"walks_per_node"} if getattr(model, "weight_parameters_", {}) else set()
+        unused |= set() if _uses_network(model) else {"walks_per_node"}
     rows = []
     for name, value in flat_params(model).items():
         text = str(value)
@@ -150,6 +151,12 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
             text = f"{value}: {used[name]}"
         rows.append([name, text])
     return [row for row in rows if row[0] not in unused]
+
+
+def _uses_network(model: Any) -> bool:
+    """Return whether a neural network weights paths: one by name, or a class of the user."""
+    spec = WEIGHTINGS.get(model.weighting_)
+    return spec is None or spec.network is not None
 
 
 def _default_value(model: PathEstimator, name: str) -> str:

@@ -66,7 +66,7 @@ def run_side_by_side(
 
 
 def _can_fork() -> bool:
-    """Return whether a child can go on training: not on systems other than Linux, nor beside threads of a GPU."""
+    """Return whether processes can be forked: on Linux, without CUDA, and not from a daemon process."""
     import torch
 
     return sys.platform == "linux" and not torch.cuda.is_available() and not multiprocessing.current_process().daemon
