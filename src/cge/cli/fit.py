@@ -81,8 +81,8 @@ def fit(
 ) -> None:
     """Train a node classifier on a graph and save the model.
 
-    Path weights are selected on validation labels, and learned on training labels. The defaults suit most graphs; default values
-    are in brackets.
+    Path weights are selected on validation labels, and learned on training labels. The defaults suit most graphs;
+    default values are in brackets.
 
     For example:
 

@@ -150,7 +150,7 @@ class FixedPropagation:
         return total
 
     def neighborhood_gradient(self, base: Array, neighborhood: Neighborhood) -> Array:
-        """Return the gradient by the inputs, `(n, d)`, from `base (n, d)`, that by the sums: only rows of seeds are read."""
+        """Return the gradient by the inputs, `(n, d)`, from `base (n, d)`, that by the sums; only seeds are read."""
         total, factor, distance = base, self.hop_weights[-1], neighborhood.distance
         for hop in range(1, len(self.hop_weights)):
             terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hop_weights[-1 - hop]}
@@ -256,8 +256,9 @@ def label_propagation(
 
     They are the sum of path weight × label, `(n, c)`, the sum of the path weights, `(n, 1)`, and whether there is such
     a path, `(n, 1)`. Own labels are left out, closed walks included, for the nodes `leave_one_out` (default: all), or
-    for all `nodes` with `closed_walks`. Leaving them out costs far more than the propagation itself; it is cheaper with the `symmetric` form of `weights` (see
-    `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
+    for all `nodes` with `closed_walks`. Leaving them out costs far more than the propagation itself; it is cheaper with
+    the `symmetric` form of `weights` (see `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights`
+    of `nodes`, is passed.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels
