@@ -109,20 +109,20 @@ def test_the_explorer_in_a_browser(server: int, browser: Any) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.goto(f"http://localhost:{server}/")
-    page.wait_for_function("document.getElementById('model').textContent.includes('40 nodes')")
+    page.locator("#model:has-text('40 nodes')").wait_for()  # the policy of the page forbids wait_for_function
     page.fill("#node", "30")
     page.click("#search button")
     page.wait_for_selector("#similar tr:nth-child(2)")
     assert page.text_content("#title") == "30: <b>right</b>"  # text, not markup
     assert page.locator("#paths tr").count() > 2
     page.click("#similar tr:nth-child(2) button")
-    page.wait_for_function("!document.getElementById('title').textContent.startsWith('30')")
+    page.locator("#title:not(:has-text('30:'))").wait_for()
     page.click("#find-links")
     page.wait_for_selector("#links tr:nth-child(2)")
     assert not errors
     page.fill("#node", "999")
     page.click("#search button")
-    page.wait_for_function("document.getElementById('error').textContent.includes('999')")
+    page.locator("#error:has-text('999')").wait_for()
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.close()
