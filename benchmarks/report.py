@@ -156,3 +156,11 @@ def save(
     data.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     page.write_text(markdown(bench, rows, machine, missing), encoding="utf-8")
     return [data, page]
+
+
+def save_table(bench: str, about: str | None, result: dict[str, Any], lines: Sequence[str]) -> None:
+    """Write the result of a benchmark with a table of its own to results/; `about` is the docstring of its module."""
+    folder = Path(__file__).parents[1] / "results"
+    text = f"# cge bench {bench}\n\n{str(about).partition(chr(10) * 2)[2].strip()}\n\n"
+    (folder / f"{bench}.json").write_text(json.dumps(result, indent=1) + "\n")
+    (folder / f"{bench}.md").write_text(text + "\n".join(lines) + "\n")

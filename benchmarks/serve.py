@@ -25,13 +25,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.report import machine_description
+from benchmarks.report import machine_description, save_table
 from cge.data import load_dataset
 from cge.estimators.cge import CGE
 
 __all__ = ["main"]
 
-_RESULTS = Path(__file__).parents[1] / "results"
 _JSON = b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 _HOSTILE = [
     b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -98,9 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines += [f"| {' | '.join(f'{row[title]:,.4g}' for title in titles)} |" for row in rows]
     print(json.dumps(result) if args.json else "\n".join(lines))
     if args.save:
-        (_RESULTS / "serve.json").write_text(json.dumps(result, indent=1) + "\n")
-        title = f"# cge bench serve\n\n{str(__doc__).partition(chr(10) * 2)[2].strip()}\n\n"
-        (_RESULTS / "serve.md").write_text(title + "\n".join(lines) + "\n")
+        save_table("serve", __doc__, result, lines)
     return 0 if not any(row["failed"] for row in rows) else 1
 
 

@@ -19,13 +19,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.report import machine_description
+from benchmarks.report import machine_description, save_table
 from cge.data import load_dataset
 from cge.estimators.cge import CGE
 
 __all__ = ["main"]
 
-_RESULTS = Path(__file__).parents[1] / "results"
 _COMMANDS = {
     "import numpy, scipy.sparse": ["-c", "import numpy, scipy.sparse"],
     "from cge import CGE": ["-c", "from cge import CGE"],
@@ -58,9 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines += [f"| `{row['name']}` | {row['cpu_seconds']:.2f} | {row['seconds']:.2f} |" for row in rows]
     print(json.dumps(result) if args.json else "\n".join(lines))
     if args.save:
-        (_RESULTS / "startup.json").write_text(json.dumps(result, indent=1) + "\n")
-        title = f"# cge bench startup\n\n{str(__doc__).partition(chr(10) * 2)[2].strip()}\n\n"
-        (_RESULTS / "startup.md").write_text(title + "\n".join(lines) + "\n")
+        save_table("startup", __doc__, result, lines)
     return 0
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.report import machine_description
+from benchmarks.report import machine_description, save_table
 from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning
 from cge.estimators.cge import CGE
@@ -31,8 +31,6 @@ from cge.graph import Graph
 from cge.training.encoder_data import EncoderData
 
 __all__ = ["main"]
-
-_RESULTS = Path(__file__).parents[1] / "results"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,9 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     print(json.dumps(result) if args.json else "\n".join(lines))
     if args.save:
-        (_RESULTS / "update.json").write_text(json.dumps(result, indent=1) + "\n")
-        title = f"# cge bench update\n\n{str(__doc__).partition(chr(10) * 2)[2].strip()}\n\n"
-        (_RESULTS / "update.md").write_text(title + "\n".join(lines) + "\n")
+        save_table("update", __doc__, result, lines)
     return 0 if all(row["same"] for row in rows) else 1
 
 

@@ -31,6 +31,11 @@ def _file(flag: str, metavar: str, text: str) -> Any:
     return typer.Option(flag, metavar=metavar, help=text, rich_help_panel=FILES)
 
 
+def _features_or_attributes(content: str) -> Any:
+    flags, text = ("--features", "--attributes"), f"Features, or attributes, {content}"
+    return typer.Option(*flags, metavar="FILE", help=text, rich_help_panel=FILES)
+
+
 def _column(content: str) -> Any:
     return _read(metavar="COLUMN", help=f"Column of {content}.")
 
@@ -253,13 +258,7 @@ class UpdateFiles(EdgeFormat):
     graph: Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")] = None
     features: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            "--attributes",
-            metavar="FILE",
-            help="Features, or attributes, of new nodes: a table with a node column, .npy or .npz.",
-            rich_help_panel=FILES,
-        ),
+        _features_or_attributes("of new nodes: a table with a node column, .npy or .npz."),
     ] = None
     feature_nodes: Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")] = None
     node_types: Annotated[str | None, file_option("A table of new nodes and their types.")] = None
@@ -297,13 +296,7 @@ class ChangeFiles(UpdateFiles):
     labels: Annotated[str | None, file_option("Further labels: a table of nodes and labels.")] = None
     features: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            "--attributes",
-            metavar="FILE",
-            help="Features, or attributes, of new nodes, and of existing ones whose features change.",
-            rich_help_panel=FILES,
-        ),
+        _features_or_attributes("of new nodes, and of existing ones whose features change."),
     ] = None
 
     @property

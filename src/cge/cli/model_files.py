@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from cge.estimators.path_estimator import PathEstimator
+    from cge.graph import Graph
 
     Array = npt.NDArray[Any]
 
@@ -86,22 +87,25 @@ def escape_note(columns: dict[str, Any]) -> list[str]:
     return [f"{start}; an apostrophe was put before them, for spreadsheets (not with --no-escape)"] if cells else []
 
 
-def read_test_labels(model: PathEstimator, file: str, **columns: Any) -> Array:
-    """Return the labels in a file: class numbers of the model, −1 where there are none; zeros and ones; or numbers."""
+def read_test_labels(model: PathEstimator, file: str, graph: Graph | None = None, **columns: Any) -> Array:
+    """Return the labels in a file: class numbers of the model, −1 where there are none; zeros and ones; or numbers.
+
+    They are those of the nodes of `graph`, by default that of the model.
+    """
     import numpy as np
 
     from cge.data import read_labels
 
-    target = model.fitted_.target
+    target, graph = model.fitted_.target, model.graph_ if graph is None else graph
     try:
-        codes, names = read_labels(file, model.graph_, multilabel=target.multilabel, **columns)
+        codes, names = read_labels(file, graph, multilabel=target.multilabel, **columns)
     except FileFormatError as error:
         if error.parameter != "multilabel":
             raise
         hint = "keep one label for each node, as in training"
         raise FileFormatError(error.path, error.problem, error.line, hint=hint) from None
     if target.kind == "regression":
-        return target.encode(model.graph_, [None if code < 0 else names[code] for code in codes.tolist()], "labels")
+        return target.encode(graph, [None if code < 0 else names[code] for code in codes.tolist()], "labels")
     classes = {str(label): number for number, label in enumerate(model.classes_.tolist())}
     unknown = [name for name in names if name not in classes]
     if unknown:

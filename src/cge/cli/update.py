@@ -65,13 +65,10 @@ def update(
 
 def _labels(model: Any, changes: GraphUpdate, file: str) -> dict[Any, Any]:
     """Return the labels in a file, also of new nodes, by node id."""
-    from types import SimpleNamespace
-
     from cge.estimators.predictions import extended_graph
 
     target, graph = model.fitted_.target, extended_graph(model, changes, replace_features=True).graph
-    reader: Any = SimpleNamespace(fitted_=model.fitted_, graph_=graph, classes_=model.classes_)
-    codes = read_test_labels(reader, file)
+    codes = read_test_labels(model, file, graph)
     nodes = target.labeled(codes).nonzero()[0]
     ids, given = graph.node_ids[nodes].tolist(), codes[nodes]
     if target.kind == "regression":
