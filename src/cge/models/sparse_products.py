@@ -20,7 +20,7 @@ from cge.parallel import float_kernel, prefetch, resolve_jobs, run_blocks, split
 _WORK = 2_000_000  # multiplications that are worth a thread
 _SMALL_WORK = 50_000_000  # multiplications that are not worth loading Numba
 _SUMMED = 128  # products of a sum that a library of linear algebra computes at once
-_ROWS = 256  # rows of dense products
+_BLOCK_COLUMNS = 64  # of a dense product
 _BLOCK = 4096  # rows that a thread computes at once
 _PREFETCH = 6  # entries ahead of which a row is loaded into the cache
 _MIN_LENGTH, _MAX_LENGTH = 1e-15, 1e15  # between these, squares are well within float32
@@ -109,24 +109,20 @@ def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
 def dense_product(lhs: Array, rhs: Array) -> Array:
     """Return `lhs @ rhs`; each row is the same to the last bit, whatever the other rows and the number of threads.
 
-    The rounding of long sums depends on the number of threads, so they are summed over blocks of columns, and that of
-    short ones on the number of rows, so that blocks of rows are filled up with zeros.
+    A product of matrices rounds a row by its place among the others, and a long sum by the number of threads. So each
+    row is multiplied by itself, with blocks of `rhs` that a library of linear algebra computes in one thread.
 
     >>> dense_product(np.ones((2, 300)), np.ones((300, 1))).tolist()
     [[300.0], [300.0]]
     """
     if rhs.shape[1] == 1:
         return np.asarray(np.einsum("ij,jk->ik", lhs, rhs))
-    product = np.empty((len(lhs), rhs.shape[1]), np.result_type(lhs, rhs))
-    for start in range(0, len(lhs), _ROWS):
-        rows = lhs[start : start + _ROWS]
-        count = len(rows)
-        if count < _ROWS:
-            rows = np.concatenate([rows, np.zeros((_ROWS - count, lhs.shape[1]), lhs.dtype)])
-        total = rows[:, :_SUMMED] @ rhs[:_SUMMED]
-        for first in range(_SUMMED, len(rhs), _SUMMED):
-            total += rows[:, first : first + _SUMMED] @ rhs[first : first + _SUMMED]
-        product[start : start + count] = total[:count]
+    product = np.zeros((len(lhs), rhs.shape[1]), np.result_type(lhs, rhs))
+    for first in range(0, len(rhs), _SUMMED):
+        rows, block = lhs[:, None, first : first + _SUMMED], rhs[first : first + _SUMMED]
+        for column in range(0, rhs.shape[1], _BLOCK_COLUMNS):
+            columns = slice(column, column + _BLOCK_COLUMNS)
+            product[:, columns] += np.matmul(rows, block[:, columns])[:, 0]
     return product
 
 
