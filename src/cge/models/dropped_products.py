@@ -8,6 +8,7 @@ no mask is stored, dropped numbers cost no multiplication, and results do not de
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
 from cge.randomness import STEP, mix
 
 _PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
+_MAX_PARTS, _PART_WORK = 8, 4_000_000  # parts of a gradient, and multiplications that are worth one
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
@@ -79,15 +81,25 @@ class _DroppedProduct(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         x, upstream = context.x, np.ascontiguousarray(gradient.detach().numpy())
-        out = np.empty((x.shape[1], context.dim), upstream.dtype)
-        columns, values = x.transposed_entries, x.csr.data
-        blocks = row_blocks(columns[0], upstream.shape[1], x.n_jobs)
+        matrix, blocks = (x.csr.indptr, x.csr.indices, x.csr.data), _gradient_blocks(x, upstream.shape[1])
+        parts = np.empty((len(blocks), x.shape[1], context.dim), upstream.dtype)
 
         def work(first: int, stop: int) -> None:
-            _multiply_transposed(columns, values, upstream, context.drop, first, stop, out)
+            for number in range(first, stop):
+                _multiply_transposed(matrix, upstream, context.drop, *blocks[number], parts[number])
 
-        run_blocks(work, blocks, x.n_jobs)
-        return None, torch.from_numpy(out), None
+        run_blocks(work, [(number, number + 1) for number in range(len(blocks))], x.n_jobs)
+        return None, torch.from_numpy(parts[0] if len(parts) == 1 else parts.sum(axis=0)), None
+
+
+def _gradient_blocks(x: SparseFeatures, width: int) -> list[tuple[int, int]]:
+    """Return blocks of rows whose gradients are summed apart, whatever the number of threads.
+
+    Their sums take no more memory than the gradient of the product.
+    """
+    pieces = min(_MAX_PARTS, int(x.csr.nnz) * width // _PART_WORK, x.shape[0] // max(x.shape[1], 1))
+    borders = np.searchsorted(x.csr.indptr, np.linspace(0, x.csr.nnz, max(pieces, 1) + 1)[1:-1])
+    return list(pairwise(np.unique(np.r_[0, borders, x.shape[0]]).tolist()))
 
 
 def _limit(share: float) -> np.uint64:
@@ -111,39 +123,45 @@ def _keep(keys: Array, limit: np.uint64, kept: Array) -> None:
 def _multiply(matrix: Any, dense: Array, drop: Any, first: int, stop: int, out: Array) -> None:
     indptr, indices, values = matrix
     keys, limit, kept, factor = drop
-    dim = dense.shape[1]
+    dim, longest = dense.shape[1], 0
+    for node in range(first, stop):
+        longest = max(longest, indptr[node + 1] - indptr[node])
+    entries = np.empty(longest + 1, np.int64)
     for node in range(first, stop):
         for r in range(len(keys)):
             line = out[node, r * dim : (r + 1) * dim]
             line[:] = 0
             if not kept[node, r]:
                 continue
-            for entry in range(indptr[node], indptr[node + 1]):
-                if mix(keys[r] + np.uint64(entry) * STEP) >> _HALF < limit:
-                    continue
-                value = factor * values[entry]
-                weights = dense[indices[entry]]
+            count = 0
+            for entry in range(indptr[node], indptr[node + 1]):  # random branches would be slow
+                entries[count] = entry
+                count += mix(keys[r] + np.uint64(entry) * STEP) >> _HALF >= limit
+            for place in range(count):
+                value, weights = factor * values[entries[place]], dense[indices[entries[place]]]
                 for k in range(dim):
                     line[k] += value * weights[k]
 
 
 @float_kernel
-def _multiply_transposed(
-    columns: Any, values: Array, upstream: Array, drop: Any, first: int, stop: int, out: Array
-) -> None:
-    indptr, nodes, entries = columns
+def _multiply_transposed(matrix: Any, upstream: Array, drop: Any, first: int, stop: int, out: Array) -> None:
+    indptr, indices, values = matrix
     keys, limit, kept, factor = drop
-    dim = out.shape[1]
-    for feature in range(first, stop):
-        line = out[feature]
-        line[:] = 0
-        for place in range(indptr[feature], indptr[feature + 1]):
-            node, entry = nodes[place], entries[place]
-            value = factor * values[entry]
-            for r in range(len(keys)):
-                if not kept[node, r] or mix(keys[r] + np.uint64(entry) * STEP) >> _HALF < limit:
-                    continue
-                gradient = upstream[node, r * dim : (r + 1) * dim]
+    dim, longest = out.shape[1], 0
+    for node in range(first, stop):
+        longest = max(longest, indptr[node + 1] - indptr[node])
+    entries = np.empty(longest + 1, np.int64)
+    out[:] = 0
+    for node in range(first, stop):
+        for r in range(len(keys)):
+            if not kept[node, r]:
+                continue
+            gradient, count = upstream[node, r * dim : (r + 1) * dim], 0
+            for entry in range(indptr[node], indptr[node + 1]):  # random branches would be slow
+                entries[count] = entry
+                count += mix(keys[r] + np.uint64(entry) * STEP) >> _HALF >= limit
+            for place in range(count):
+                value, line = factor * values[entries[place]], out[indices[entries[place]]]
                 for k in range(dim):
                     line[k] += value * gradient[k]
 

@@ -65,13 +65,6 @@ class SparseFeatures(SparseMatrix):
         csr.data = values
         return SparseFeatures(csr, self.n_jobs)
 
-    @cached_property
-    def transposed_entries(self) -> tuple[Array, Array, Array]:
-        """The entries of each feature in CSR form: bounds `(f + 1,)`, nodes, and positions in `csr`."""
-        positions = sp.csr_array((np.arange(self.csr.nnz), self.csr.indices, self.csr.indptr), self.csr.shape)
-        columns = positions.T.tocsr()
-        return columns.indptr, columns.indices, columns.data
-
 
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
