@@ -4,7 +4,8 @@
 is a 64-bit key for *counter-based* numbers: inside a kernel the number with index c is `mix(key + c * STEP)`, a hash of
 its index and not of what was drawn before. Any thread, in any order, computes the same number.
 
-`mix` is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+`mix` is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014),
+`mix32` that of MurmurHash3 (Appleby 2011), of which processors compute eight at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd: multiples of i
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _32, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32), np.uint64(11)
+STEP32 = np.uint32(0x9E3779B9)
+_FIRST32, _SECOND32, _16, _13 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35), np.uint32(16), np.uint32(13)
 _UNIT = 1.0 / (1 << 53)
 
 
@@ -50,6 +53,14 @@ def mix(z: np.uint64) -> np.uint64:
     z = (z ^ (z >> _30)) * _FIRST
     z = (z ^ (z >> _27)) * _SECOND
     return z ^ (z >> _31)
+
+
+@kernel
+def mix32(z: np.uint32) -> np.uint32:
+    """Scramble 32 bits in the same way; the number with index c is `mix32(key + c * STEP32)`."""
+    z = np.uint32(np.uint32(z ^ (z >> _16)) * _FIRST32)
+    z = np.uint32(np.uint32(z ^ (z >> _13)) * _SECOND32)
+    return np.uint32(z ^ (z >> _16))
 
 
 @kernel

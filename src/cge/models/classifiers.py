@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cge.models.autograd import NodeFeatures, feature_product
 from cge.models.fixed_classifier import FixedClassifier
+from cge.models.hidden_layer import hidden_units
 from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
 
 
@@ -50,13 +52,28 @@ class PathClassifier(nn.Module):
         """Return V, `(c, dim)`, and c, `(c,)`; None where there is none."""
         return None, None
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
+    def scores(self, vectors: Tensor) -> Tensor:
+        """Return class scores of `vectors (k, dim)`, `(k, c)`."""
+        return self._output(torch.relu(vectors) if self.has_hidden_units else vectors)
+
+    def dropped_scores(
+        self, vectors: Tensor, dropout: float, random: np.random.Generator, n_jobs: int | None = 1
+    ) -> Tensor:
+        """Return class scores of propagated inputs e − b, `(…, dim)`, with dropout of the hidden units, `(…, c)`."""
+        if not self.has_hidden_units:
+            return self._output(vectors + self.offset())
+        key = random.integers(2**64, dtype=np.uint64)
+        return self._output(hidden_units(vectors, self.offset(), dropout, key, n_jobs))
+
+    @property
+    def has_hidden_units(self) -> bool:
+        """Whether class scores are a linear function of ReLU(e), not of e."""
+        return self.output_layer()[0] is not None
+
+    def _output(self, hidden: Tensor) -> Tensor:
         weight, bias = self.output_layer()
         if weight is None:
-            return vectors if bias is None else vectors + bias
-        hidden = torch.relu(vectors)
-        hidden = hidden if mask is None else hidden * mask
+            return hidden if bias is None else hidden + bias
         return nn.functional.linear(hidden, weight, bias)
 
     def class_bias(self) -> Tensor:

@@ -18,11 +18,11 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.models.sparse_products import SparseFeatures, row_blocks
 from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
-from cge.randomness import STEP, mix
+from cge.randomness import STEP, STEP32, mix, mix32
 
-_PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
+_RUN, _RUNS = 256, 2048  # numbers that are drawn from one key, and how often a thread does that at once
 _MAX_PARTS, _PART_WORK = 8, 4_000_000  # parts of a gradient, and multiplications that are worth one
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,24 +173,26 @@ def dropout_mask(shape: tuple[int, ...], share: float, random: np.random.Generat
     return keyed_dropout(torch.ones(shape), share, random.integers(2**64, dtype=np.uint64))
 
 
-def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = 1) -> Tensor:
-    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
+def drop_limit(share: float) -> np.uint32:
+    """Return the number below which 32 random bits drop a number."""
+    return np.uint32(round(share * 2.0**32))
 
-    Each 64 random bits decide for two numbers, so the result does not depend on the number of threads.
-    """
+
+def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = 1) -> Tensor:
+    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which."""
     source = values.contiguous().numpy().reshape(-1)
     out = np.empty_like(source)
-    limit, factor = _limit(share), source.dtype.type(1 / (1 - share))
-    work = split_blocks(-(-len(source) // 2), _PAIRS)
+    limit, factor = drop_limit(share), source.dtype.type(1 / (1 - share))
+    work = split_blocks(-(-len(source) // _RUN), _RUNS)
     run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
     return torch.from_numpy(out).reshape(values.shape)
 
 
-@kernel
-def _drop(source: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, out: Array) -> None:
-    for pair in range(first, stop):
-        bits = mix(key + np.uint64(pair) * STEP)
-        place = 2 * pair
-        out[place] = source[place] * factor * (bits >> _HALF >= limit)  # random branches would be slow
-        if place + 1 < len(source):
-            out[place + 1] = source[place + 1] * factor * (bits & _LOWER >= limit)
+@float_kernel
+def _drop(source: Array, key: np.uint64, limit: np.uint32, factor: Any, first: int, stop: int, out: Array) -> None:
+    zero = factor - factor
+    for run in range(first, stop):
+        start, place = np.uint32(mix(key + np.uint64(run) * STEP)), run * _RUN
+        for k in range(min(_RUN, len(source) - place)):
+            keep = mix32(np.uint32(start + np.uint32(np.uint32(k) * STEP32))) >= limit
+            out[place + k] = factor * source[place + k] if keep else zero

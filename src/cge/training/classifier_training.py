@@ -25,7 +25,6 @@ from cge.metrics import accuracy_or_f1
 from cge.models.autograd import NodeFeatures, Propagation
 from cge.models.classifiers import PathClassifier, TwoLayerNetwork
 from cge.models.dropped_products import Augmentations, dropout_mask, dropped_product, keyed_dropout
-from cge.models.hidden_layer import MAX_CLASSES, hidden_scores
 from cge.models.propagation import propagate_rows
 from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
@@ -114,22 +113,10 @@ class ClassifierTrainer(PathTrainer):
         if self.propagated_inputs is None:
             propagated = propagate_rows(self.propagation, vectors.flatten(1), nodes)
             vectors = propagated.view(-1, *vectors.shape[1:])
-        scores = self._hidden_scores(vectors, random)
+        scores = classifier.dropped_scores(vectors, settings.dropout, random, self.n_jobs)
         if settings.distilled or self.label_scores is None:  # a distilled one is trained without propagated labels
             return scores
         return scores + classifier.label_weight * self.label_scores[nodes][:, None]
-
-    def _hidden_scores(self, vectors: Tensor, random: np.random.Generator) -> Tensor:
-        """Return the class scores of propagated vectors with dropout of hidden units."""
-        dropout, offset, (weight, bias) = (
-            self.settings.dropout,
-            self.classifier.offset(),
-            self.classifier.output_layer(),
-        )
-        if weight is not None and bias is not None and len(bias) <= MAX_CLASSES:
-            key = random.integers(2**64, dtype=np.uint64)
-            return hidden_scores(vectors, offset, (weight, bias), dropout, key, self.n_jobs)
-        return self.classifier.scores(vectors + offset, dropout_mask(tuple(vectors.shape), dropout, random))
 
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
         if self.propagated_inputs is None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.models.autograd import NodeFeatures
 from cge.models.classifiers import MLPClassifier
-from cge.models.dropped_products import Augmentations, dropout_mask, dropped_product
+from cge.models.dropped_products import Augmentations, dropped_product
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.encoder_settings import OuterSettings
@@ -114,8 +114,7 @@ class OuterProblem:
         for classifier, part, own, held in zip(self.classifiers, propagated, others, folds, strict=True):
             if not len(own) or not len(held):
                 continue
-            mask = dropout_mask((len(own), settings.dim), settings.dropout, random)
-            own_scores = classifier.scores(part[own] + classifier.bias, mask)
+            own_scores = classifier.dropped_scores(part[own], settings.dropout, random)
             inner = inner + self.task.target.loss(own_scores, labels[own], self.class_weights)
             scores = self.held_out_scores(classifier, part, own, held) * torch.exp(self.log_scale)
             outer = outer + self.task.target.loss(scores, labels[held], self.class_weights) * (len(held) / n_held_out)
