@@ -14,6 +14,7 @@ import torch
 import cge
 from cge.models.classifiers import LogisticClassifier, MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
+from cge.models.hidden_layer import hidden_units
 from cge.models.propagation import FixedPropagation, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.training.classifier_registry import CLASSIFIERS, ClassifierSettings, ClassifierSpec
@@ -26,15 +27,19 @@ def test_the_mlp_has_two_layers() -> None:
         classifier = MLPClassifier(5, 4, 3)
     random = np.random.default_rng(0)
     inputs, vectors = random.normal(size=(6, 5)), random.normal(size=(6, 4))
-    mask = (random.random((6, 4)) > 0.5) * 2.0
     weight, score, shift = (
         part.detach().double().numpy() for part in (classifier.weight, classifier.score.weight, classifier.score.bias)
     )
-    x, e, m = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, vectors, mask))
+    x, e = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, vectors))
     np.testing.assert_allclose(classifier.project(x).detach(), inputs @ weight, atol=1e-5)
     hidden = np.maximum(vectors, 0)
     np.testing.assert_allclose(classifier.scores(e).detach(), hidden @ score.T + shift, atol=1e-5)
-    np.testing.assert_allclose(classifier.scores(e, m).detach(), hidden * mask @ score.T + shift, atol=1e-5)
+    dropped = classifier.dropped_scores(e - classifier.bias, 0.0, random)
+    np.testing.assert_allclose(dropped.detach(), hidden @ score.T + shift, atol=1e-5)
+    key = np.random.default_rng(3).integers(2**64, dtype=np.uint64)
+    mask = hidden_units(torch.ones(6, 4), torch.zeros(4), 0.5, key).numpy()
+    dropped = classifier.dropped_scores(e - classifier.bias, 0.5, np.random.default_rng(3))
+    np.testing.assert_allclose(dropped.detach(), hidden * mask @ score.T + shift, atol=1e-5)
 
 
 def test_the_sparse_classifier_standardizes_features() -> None:

@@ -47,7 +47,7 @@ class Augmentations:
         """Return whether each node is kept in each augmentation, `(count, R)`."""
         kept = np.ones((count, len(self)), bool)
         if self.drop_node:
-            _keep(self.keys[:, 1].copy(), _limit(self.drop_node), kept)
+            _keep(self.keys[:, 1].copy(), drop_limit(self.drop_node), kept)
         return kept
 
 
@@ -102,18 +102,19 @@ def _gradient_blocks(x: SparseFeatures, width: int) -> list[tuple[int, int]]:
     return list(pairwise(np.unique(np.r_[0, borders, x.shape[0]]).tolist()))
 
 
-def _limit(share: float) -> np.uint64:
-    return np.uint64(round(share * 2.0**32))
+def drop_limit(share: float) -> np.uint32:
+    """Return the number below which 32 random bits drop a number."""
+    return np.uint32(min(round(share * 2.0**32), 2**32 - 1))
 
 
 def _drop_arguments(x: SparseFeatures, augmentations: Augmentations) -> tuple[Any, ...]:
     factor = 1 / ((1 - augmentations.drop_feature) * (1 - augmentations.drop_node))
     kept = augmentations.kept_nodes(x.shape[0])
-    return augmentations.keys[:, 0].copy(), _limit(augmentations.drop_feature), kept, x.csr.dtype.type(factor)
+    return augmentations.keys[:, 0].copy(), drop_limit(augmentations.drop_feature), kept, x.csr.dtype.type(factor)
 
 
 @kernel
-def _keep(keys: Array, limit: np.uint64, kept: Array) -> None:
+def _keep(keys: Array, limit: np.uint32, kept: Array) -> None:
     for node in range(kept.shape[0]):
         for r in range(kept.shape[1]):
             kept[node, r] = mix(keys[r] + np.uint64(node) * STEP) >> _HALF >= limit
@@ -171,11 +172,6 @@ def dropout_mask(shape: tuple[int, ...], share: float, random: np.random.Generat
     if not share:
         return None
     return keyed_dropout(torch.ones(shape), share, random.integers(2**64, dtype=np.uint64))
-
-
-def drop_limit(share: float) -> np.uint32:
-    """Return the number below which 32 random bits drop a number."""
-    return np.uint32(round(share * 2.0**32))
 
 
 def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = 1) -> Tensor:
