@@ -273,9 +273,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         return model.vectors(as_graph(graph))
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
+        """Return the weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: A(p) divided by the weight of the same path under uniform weights. For a neural network: its output, from
+        `CGE`: the relative weight, A(p) divided by that under uniform weights. For a neural network: its output, from
         0 to 1, times this ratio for the weighting from which its walks are sampled; it is not normalized, so only
         ratios between paths of one node are meaningful. 0 for a sequence that is not a path of the graph or has more
         than `hops` hops. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.

@@ -20,7 +20,7 @@ class PathClassifier(nn.Module):
     """Vectors e = Σ_paths A(p) x(end) W + b, and class scores ReLU(e) Vᵀ + c, or e + c where there is no V.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
-    inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used. A subclass
+    inputs are. `label_weight` is the coefficient of the label scores in the class scores, if labels are propagated. A subclass
     defines the parameters, and W, b, V and c as functions of them; `fixed` is what a model folder stores.
     """
 

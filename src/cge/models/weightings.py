@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
-Network = Callable[[int], "PathWeighting"]  # takes the dimension of the step vectors, see `step_vectors`
+Network = Callable[[int], "PathWeighting"]  # takes the dimension of the vectors along a path
 
 
 @dataclass(frozen=True)

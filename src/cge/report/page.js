@@ -186,7 +186,7 @@
     marker: { color: "#2f6fd0" },
   }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, yaxis: { title: { text: "hop weight" } }, showlegend: false });
   const metapaths = [...data.metapaths].reverse(); // the library draws bars from the bottom
-  const without = (row) => (row.accuracy_loss === null ? "" : `<br>change in validation accuracy without it: ${(-100 * row.accuracy_loss).toFixed(1)} percentage points`);
+  const without = (row) => (row.accuracy_change === null ? "" : `<br>change in validation accuracy without it: ${(100 * row.accuracy_change).toFixed(1)} percentage points`);
   draw("metapaths", metapaths.length ? [["uniform weights", "uniform_weight", "#97a5b8"], ["this model", "weight", "#2f6fd0"]].map(([name, key, color]) => ({
     type: "bar", orientation: "h", name, y: metapaths.map((row) => plain(row.metapath)), x: metapaths.map((row) => row[key]), marker: { color },
     text: metapaths.map((row) => `contribution ${(100 * row.contribution).toFixed(1)} %${without(row)}`), textposition: "none",

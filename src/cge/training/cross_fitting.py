@@ -76,7 +76,7 @@ class CrossFitTrainer(PathTrainer):
 class CrossFitEvaluator(CandidateEvaluator):
     """Scores candidates on held-out folds; `folds` are pairs of training and held-out nodes.
 
-    Every evaluation takes as many trainings as there are folds, and counts so in the budget.
+    Every evaluation takes as many training runs as there are folds, and counts so in the budget.
     """
 
     fold_evaluator: type[CandidateEvaluator] = CandidateEvaluator
@@ -106,7 +106,7 @@ class CrossFitEvaluator(CandidateEvaluator):
         return CrossFitTrainer(self.task, [each.trainer(*given) for each in self.fold_evaluators], stage)
 
     def release(self, name: str) -> None:
-        """Forget the trainings of a weighting that was not selected; their scores are kept."""
+        """Drop the trained models of a weighting that was not selected; their scores are kept."""
         super().release(name)
         for evaluator in self.fold_evaluators:
             evaluator.release(name)
