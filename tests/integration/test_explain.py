@@ -326,7 +326,10 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         (["--csv", "paths.csv"], "--csv and --parquet write paths; add --node or --class"),
         (["--node", "eve", "--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
-        (["--node", "eve", "--train-uniform"], "--train-uniform is about the whole model; leave out --node and --class"),
+        (
+            ["--node", "eve", "--train-uniform"],
+            "--train-uniform is about the whole model; leave out --node and --class",
+        ),
         (
             ["--train-uniform"],
             "this model has no validation labels to compare on; fit it with validation labels",

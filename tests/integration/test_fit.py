@@ -434,7 +434,8 @@ def test_a_terminal_shows_the_epochs(
     assert f"refit · epoch {best}/{best}" in output
     number = r"\d+\.\d+"
     line = (
-        rf"path loss {number} · supervised loss {number} · validation accuracy {number}% · path weights {number} ± {number}"
+        rf"path loss {number} · supervised loss {number} · validation accuracy {number}% · "
+        rf"path weights {number} ± {number}"
     )
     assert re.search(line, output)
     assert re.search(r"up to 0:\d\d left", output)

@@ -164,7 +164,9 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     weights = summary["path_weight_summary"]
     if weights is not None:
         spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
-        rows.append(("path weights", f"{spread}, effective sample size {weights['effective_fraction']:.0%} of the paths"))
+        rows.append(
+            ("path weights", f"{spread}, effective sample size {weights['effective_fraction']:.0%} of the paths")
+        )
     names = summary["classifiers"]
     if names:
         text = " and ".join(names) + (", averaged" if len(names) > 1 else "")

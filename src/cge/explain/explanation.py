@@ -180,7 +180,7 @@ class Explanation(Sequence[PathContribution]):
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, a label, or another node's learned input; if not, evidence is "no information".
+        Whether a path leads to features, a label, or another learned input; if not, the evidence is "no information".
     """
 
     node: Any

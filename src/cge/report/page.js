@@ -375,7 +375,7 @@
     } else card.append(make("p", "No path contributes to the prediction of this node.", "caption"));
     if (data.notes[key]) card.append(make("p", data.notes[key], "caption"));
     if (data.neighbors[key] && data.neighbors[key].length) {
-      card.append(make("p", "Nearest nodes in the embedding:", "caption"));
+      card.append(make("p", "Nodes with the most similar vectors:", "caption"));
       const list = make("ul", undefined, "near");
       for (const other of data.neighbors[key]) list.append(nodeButton(other));
       card.append(list);

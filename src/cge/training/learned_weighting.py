@@ -30,7 +30,7 @@ MAX_LOSS_RATIO = 0.95  # to the loss of always predicting the class frequencies;
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training; `better_than_prior`: it is clearly below that of the class frequencies."""
+    """The outer loss before and after training; `better_than_prior`: clearly below that of the class frequencies."""
 
     before: float
     after: float

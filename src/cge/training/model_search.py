@@ -210,7 +210,9 @@ class ModelSearch:
     def _check_outcome(self, outcome: OuterResult, learned: NamedWeighting, start: NamedWeighting) -> None:
         """Tell users who asked for a learned weighting if nothing was learned."""
         if not outcome.better_than_prior and self.evaluator.settings.weighting != "auto":
-            problem = "learning {weighting} did not predict held-out training labels better than a constant; the weights of "
+            problem = (
+                "learning {weighting} did not predict held-out training labels better than a constant; the weights of "
+            )
             self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
 
     def _same_metapaths(self) -> NamedWeighting:
