@@ -96,9 +96,9 @@ def register_weighting(spec: WeightingSpec) -> WeightingSpec:
     Examples
     --------
     >>> import cge
-    >>> def two_hops(edge_inputs, hops):  # only walks of exactly two hops
+    >>> def two_hops(edge_inputs, hops):  # only paths of two hops
     ...     return cge.EdgeWeighting([0.0] * len(edge_inputs), 0.0, 0.5, [0.0, 0.0, 1.0] + [0.0] * (hops - 2))
-    >>> spec = cge.WeightingSpec("two-hops", "only walks of exactly two hops", closed_form=two_hops, min_hops=2)
+    >>> spec = cge.WeightingSpec("two-hops", "only paths of two hops", closed_form=two_hops, min_hops=2)
     >>> cge.register_weighting(spec).kind
     'closed form'
     >>> del cge.models.weightings.WEIGHTINGS["two-hops"]
