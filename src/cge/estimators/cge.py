@@ -95,7 +95,7 @@ class CGE(PathEstimator):
 
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
-        "path weighting; networks read a vector for each step of a path: edge inputs, degree and projected features",
+        "path weighting (networks read edge inputs, degree and projected features of each step)",
         choices={
             "auto": "selects, on the validation labels, among all weightings below except the neural networks, plus "
             "hop profiles (closed-form weightings of certain hops only)"

@@ -210,9 +210,9 @@ def _register_all() -> None:
     )
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
-    for b, name in ((0.0, "uniform"), (0.5, "degree")):
+    for b, name, of_graph in ((0.0, "uniform", " of a heterogeneous graph (node or edge types)"), (0.5, "degree", "")):
         make = partial(_hop_profile, (), b, by_relation=True)
-        text = f"as {name!r}, normalized within each relation of a heterogeneous graph (node or edge types)"
+        text = f"as {name!r}, normalized within each relation{of_graph}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned weights of metapaths (sequences of relations, without self-loops), small ones set to 0"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
@@ -228,10 +228,10 @@ def _register_all() -> None:
     text = "as 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    of_path = "the vectors along a path"
-    register_weighting(WeightingSpec("average", f"a linear layer on the mean of {of_path}", network=average))
-    register_weighting(WeightingSpec("cnn", f"a CNN over {of_path}", network=cnn))
-    register_weighting(WeightingSpec("lstm", f"an LSTM over {of_path}", network=lstm))
+    text = "a linear layer on the mean of the vectors along a path"
+    register_weighting(WeightingSpec("average", text, network=average))
+    register_weighting(WeightingSpec("cnn", "a CNN over these vectors", network=cnn))
+    register_weighting(WeightingSpec("lstm", "an LSTM over these vectors", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)

@@ -117,7 +117,7 @@ class ModelSearch:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
-        """Return whether label propagation helps the default classifier and beats the alternatives without it."""
+        """Return whether label propagation helps the default classifier, more than the alternatives without it."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
         with_propagation, without_propagation = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
         while pending := [key for key in self._propagation_keys() if key not in scores]:
