@@ -58,7 +58,7 @@ class PaperCGE(PathEstimator):
     )
     weighting: str | Callable[[int], PathWeighting] = param(
         "lstm",
-        "network that computes path weights A(p) from the vectors of the nodes along a path",
+        "network that computes path weights A(p) from node vectors",
         choices={"uniform": "no network, A(p) = 1, which is Planetoid"},
         registry=network_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",

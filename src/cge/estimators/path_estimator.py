@@ -35,7 +35,7 @@ Callback = Callable[[Any], None] | None
 _MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = (
     "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
-    "than 50 labels, `CGE` uses 3-fold cross-validation on them instead (from about 20 labels)"
+    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on them instead (from about 20 labels)"
 )
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -155,8 +155,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
-            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels). The model is
-            then trained again on all of `y` for the best number of epochs, unless `refit=False`.
+            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels, and unless
+            `refit=False`). The model is then trained again on all of `y` for the best number of epochs, unless
+            `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.

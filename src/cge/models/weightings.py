@@ -214,14 +214,14 @@ def _register_all() -> None:
         make = partial(_hop_profile, (), b, by_relation=True)
         text = f"as {name!r}, normalized within each relation{of_graph}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
-    text = "learned weights of metapaths (sequences of relations, without self-loops), small ones set to 0"
+    text = "learned weights of metapaths (sequences of relations), small ones set to 0"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
     for (edges, length), b in product(((1, " of 1 relation"), (2, " of up to 2 relations"), (None, "")), (0.0, 0.5)):
         text = f"the same weight for the node itself and all metapaths{length}, with normalization exponent b = {b:g}"
         same: dict[str, Any] = {"metapaths": True, "same_metapaths": (edges, b), "selectable": False}
         name = f"equal weights of metapaths{length} (b={b:g})"
         register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **same))
-    text = "learned weights of relations, and coefficients of edge inputs within each"
+    text = "learned weights of relations, and of edge inputs within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned coefficients of edge inputs (similarity, degrees, edge types)"
     register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))

@@ -1,7 +1,8 @@
 """Cross-fitting: candidates are compared on training labels, each predicted by a classifier that has not seen it.
 
-For each fold of the training labels a classifier is trained on the other folds, all side by side. An epoch is scored by
-the predictions of all held-out labels together; so are candidates. The selected model is then trained on all labels.
+Documents and messages call this 3-fold cross-validation. For each fold of the training labels a classifier is trained
+on the other folds, all folds epoch by epoch. An epoch is scored by the predictions of all held-out labels together; so
+are candidates. The selected model is then trained on all labels.
 """
 
 from __future__ import annotations
