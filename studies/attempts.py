@@ -217,7 +217,7 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
     search = ModelSearch(evaluator)
     # Logistic regression has scores of labeled nodes only.
     search.candidates = [each for each in search.candidates if not each.classifier.startswith("logistic")]
-    start = search.start_of_learning()
+    start = search.initial_weighting()
     setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []

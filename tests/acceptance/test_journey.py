@@ -210,8 +210,8 @@ def test_data_frames_and_gensim_read_the_vectors(home: Path, vectors_file: Path,
     model = cge.load(home / "model")
     frame, other = pd.read_parquet(vectors_file), pl.read_parquet(vectors_file)
     for ids, vectors in (
-        (frame["id"].tolist(), np.stack(frame["vector"])),
-        (other["id"].to_list(), other["vector"].to_numpy()),
+        (frame["node"].tolist(), np.stack(frame["vector"])),
+        (other["node"].to_list(), other["vector"].to_numpy()),
     ):
         assert ids == model.node_ids_.tolist()
         assert vectors.dtype == np.float32

@@ -97,11 +97,11 @@ def test_a_folder_is_a_data_set(people: str, capsys: pytest.CaptureFixture[str])
     elapsed = time.perf_counter() - start
     assert list(result) == KEYS
     assert (result["dataset"], result["method"], result["settings"]) == ("people", "sgc", {"hops": 2})
-    assert list(result["accuracy"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert list(result["accuracy"]) == ["per_seed", "mean", "std", "ci95"]
     data = load_folder(people)
     row = run_once(make("sgc", 0), *split_of(data, 0))
     assert result["accuracy"]["per_seed"] == [row["metrics"]["accuracy"]]  # one split, and the method is deterministic
-    assert (result["accuracy"]["mean"], result["accuracy"]["sd"]) == (row["metrics"]["accuracy"], None)
+    assert (result["accuracy"]["mean"], result["accuracy"]["std"]) == (row["metrics"]["accuracy"], None)
     assert result["n_test"] == 20
     assert result["labels"] == {"train": 10, "outer": 0, "validation": 10}
     assert 0 < result["seconds"] <= elapsed + 0.005  # rounded to hundredths
@@ -259,7 +259,7 @@ def test_link_prediction(people: str, capsys: pytest.CaptureFixture[str]) -> Non
     result = json_of(capsys, *call, "--method", "deepwalk", *WALKS)  # uses no labels
     assert list(result) == LINK_KEYS
     assert (result["method"], result["settings"]["dim"], "q" in result["settings"]) == ("deepwalk", 8, False)
-    assert list(result["auc"]) == list(result["ap"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert list(result["auc"]) == list(result["ap"]) == ["per_seed", "mean", "std", "ci95"]
     assert result["labels"] == {"train": 0, "outer": 0, "validation": 0}
     edges = load_folder(people).graph.num_edges
     held = {"validation": round(0.05 * edges), "test": round(0.1 * edges)}

@@ -70,7 +70,7 @@ def test_comparison_with_uniform_weights(tmp_path: Path, capsys: pytest.CaptureF
     model = cge.CGE(weighting="degree", classifier="mlp", label_propagation=False, hops=1, training={"max_epochs": 5})
     model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
     assert explain_json(capsys, str(tmp_path / "model"))["gain"] is None
-    gain = explain_json(capsys, str(tmp_path / "model"), "--compare")["gain"]
+    gain = explain_json(capsys, str(tmp_path / "model"), "--train-uniform")["gain"]
     assert gain == json.loads(json.dumps(model.compare_weighting(train_uniform=True).to_dict()))["gain"]
     assert gain["n_labels"] == 2
     assert gain["low"] < gain["high"]
@@ -108,7 +108,7 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert lines[head + 3].startswith(" → ".join(expected[2].path))
     numbers = [str(expected[2].hops), f"{expected[2].relative_weight:.3g}", f"{expected[2].contribution:+.4f}"]
     assert lines[head + 3].split()[-3:] == numbers
-    assert " → ".join(expected[2].types) in lines[head + 3]
+    assert " → ".join(expected[2].edge_types) in lines[head + 3]
     assert lines[-1] == expected.table_footer()
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
@@ -178,7 +178,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert {"'=", "'+"} <= starts
     for row, path in zip(rows, expected, strict=True):
         assert row["path"] == "'" + " → ".join(path.path)
-        assert row["edge_types"] == " → ".join(path.types)
+        assert row["edge_types"] == " → ".join(path.edge_types)
         assert int(row["hops"]) == path.hops
         assert int(row["distinct_nodes"]) == path.distinct_nodes
         assert float(row["contribution"]) == pytest.approx(path.contribution)
@@ -190,7 +190,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert {row["training_labels"] for row in rows} & {"'=SUM(1)", "'=SUM(1) → '=SUM(1)", "'=SUM(1) → =SUM(1)"}
     table = pq.read_table(parquet).to_pylist()
     assert [row["path"] for row in table] == [list(path.path) for path in expected]  # as they are
-    assert [row["training_labels"] for row in table] == [list(path.labels) for path in expected]
+    assert [row["training_labels"] for row in table] == [list(path.training_labels) for path in expected]
     assert table[0]["contribution to =SUM(1)"] == expected[0].contribution
     assert sorted(file.name for file in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
@@ -251,11 +251,11 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
     sentence = "These are the scores of classifier mlp (index 1 of 3); probabilities are averaged over the ensemble."
     assert any(line.startswith(sentence) for line in lines)
     for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
-        assert (row["classifier"], row["n_classifiers"], row["classifier_name"]) == ("1", "3", "mlp")
+        assert (row["classifier_index"], row["num_classifiers"], row["classifier"]) == ("1", "3", "mlp")
     table = pq.read_table(tmp_path / "paths.parquet").to_pylist()
-    assert {(row["classifier"], row["n_classifiers"], row["classifier_name"]) for row in table} == {(1, 3, "mlp")}
+    assert {(row["classifier_index"], row["num_classifiers"], row["classifier"]) for row in table} == {(1, 3, "mlp")}
     result = explain_json(capsys, str(tmp_path / "model"), "--node", "eve")
-    assert (result["classifier"], result["n_classifiers"], result["classifier_name"]) == (0, 3, "mlp")
+    assert (result["classifier_index"], result["num_classifiers"], result["classifier"]) == (0, 3, "mlp")
 
 
 def test_another_class(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,7 +316,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
     assert run(["explain", str(tmp_path / "model"), "--node", "1", "--top", "5", "--parquet", str(file)]) == 0
     expected, rows = model.explain(1, top=5), pq.read_table(file).to_pylist()
     assert [row["path"] for row in rows] == [list(path.path) for path in expected]
-    assert [row["training_labels"] for row in rows] == [list(path.labels) for path in expected]
+    assert [row["training_labels"] for row in rows] == [list(path.training_labels) for path in expected]
     assert {type(node) for row in rows for node in row["path"]} == {int}
 
 
@@ -326,9 +326,12 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         (["--csv", "paths.csv"], "--csv and --parquet write paths; add --node or --class"),
         (["--node", "eve", "--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
-        (["--node", "eve", "--compare"], "--compare is about the whole model; leave out --node and --class"),
         (
-            ["--compare"],
+            ["--node", "eve", "--train-uniform"],
+            "--train-uniform is about the whole model; leave out --node and --class",
+        ),
+        (
+            ["--train-uniform"],
             "this model has no validation labels to compare on; fit it with validation labels",
         ),
         (["--node", "zoe"], "node 'zoe' is not in the graph (ids look like '=ann', '+bob')"),

@@ -96,7 +96,7 @@ def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.Capture
     model = cge.load(files / "m")
     assert (result["folder"], result["nodes"], result["classes"]) == (str(files / "m"), 40, ["left", "right"])
     assert (result["method"], result["labels_seen"]) == ("paper", {"train": 20, "outer": 0, "validation": 8})
-    assert (result["path_weights"], result["refitted"], result["classifiers"]) == (None, False, None)
+    assert (result["path_weight_summary"], result["refitted"], result["classifiers"]) == (None, False, None)
     assert result["best_epoch"] == model.best_epoch_
     assert result["validation_accuracy"] == model.history_[model.best_epoch_ - 1].validation_accuracy
     assert result["history"] == model.history_.rows()
@@ -434,7 +434,8 @@ def test_a_terminal_shows_the_epochs(
     assert f"refit · epoch {best}/{best}" in output
     number = r"\d+\.\d+"
     line = (
-        rf"path loss {number} · label loss {number} · validation accuracy {number}% · path weights {number} ± {number}"
+        rf"path loss {number} · supervised loss {number} · validation accuracy {number}% · "
+        rf"path weights {number} ± {number}"
     )
     assert re.search(line, output)
     assert re.search(r"up to 0:\d\d left", output)

@@ -221,6 +221,11 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert ["classifier", "degree", "sparse-light", "as selected", "if sparse is best"] in candidates
     assert ["weighting", "uniform", "as selected", "as selected"] in candidates
     assert candidates[-1] == ["nothing was trained or written (--dry-run)"]
+    assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge", "--json")) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["labels_seen"]["train"], result["refit"]) == (20, False)
+    assert [row["label_propagation"] for row in result["candidates"]][:2] == [True, False]
+    assert result["candidates"][-1]["label_propagation"] == "as selected"
     assert run(fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS)) == 0
     output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["walks"] == "2 per node with 6 nodes, window 3"

@@ -64,7 +64,7 @@ def hostile() -> tuple[cge.CGE, np.ndarray]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model, labels = hostile()
     file = tmp_path_factory.mktemp("report") / "report.html"
-    size = write_page(model, file, name="<b>hostile</b>", test_labels=labels)
+    size = write_page(model, file, title="<b>hostile</b>", test_labels=labels)
     assert file.stat().st_size == size
     return file
 
@@ -297,7 +297,7 @@ def test_charts_have_descriptions(browser: Any, page: Path) -> None:
     assert len(descriptions) == len(roles)
     rows = report_contents(hostile()[0], test_labels=hostile()[1])["accuracy"]
     assert descriptions["accuracy"] == f"Summary. cge {rows[0]['accuracy']:.3g}."
-    assert descriptions["scatter"].startswith("Embedding (2-D projection). ")
+    assert descriptions["scatter"].startswith("Vectors (2-D projection). ")
     assert "<i>one</i>: 20 nodes" in descriptions["scatter"]
     assert "</script>two: 20 nodes" in descriptions["scatter"]
     assert descriptions["hop-weights"].startswith("Hop weights. 0 ")
@@ -366,7 +366,7 @@ def test_the_page_is_one_small_file_without_links(page: Path) -> None:
 
 def test_numbers_of_the_page_are_those_of_the_model() -> None:
     model, labels = hostile()
-    contents = report_contents(model, name="x", test_labels=labels)
+    contents = report_contents(model, title="x", test_labels=labels)
     train = {model.graph_.index_of(node) for node in np.array(model.node_ids_)[partial_labels() >= 0]}
     predicted = np.searchsorted(model.classes_, model.predict())
     validation = set(model.fitted_.validation.nodes.tolist())
@@ -441,13 +441,13 @@ def test_the_map_can_be_projected_by_umap(
     assert "(the first two principal components)" in plain["captions"]["map-caption"]
     assert "UMAP" not in plain["captions"]["map-caption"]
     monkeypatch.setitem(sys.modules, "umap", None)  # not installed
-    command = ["report", str(tmp_path / "model"), "--out", str(tmp_path / "page.html"), "--map"]
+    command = ["report", str(tmp_path / "model"), "--out", str(tmp_path / "page.html"), "--projection"]
     assert run([*command, "umap"]) == 2
     assert capsys.readouterr().err == (
-        "cge: --map umap needs the package umap-learn; run pip install 'cge[umap]', or use --map pca\n"
+        "cge: --projection umap needs the package umap-learn; run pip install 'cge[umap]', or use --projection pca\n"
     )
     assert run([*command, "tsne"]) == 2
-    assert capsys.readouterr().err == "cge: --map must be 'pca' or 'umap', found 'tsne'\n"
+    assert capsys.readouterr().err == "cge: --projection must be 'pca' or 'umap', found 'tsne'\n"
     assert not (tmp_path / "page.html").exists()
     stub = Umap()
     monkeypatch.setitem(sys.modules, "umap", stub)
@@ -705,7 +705,7 @@ def test_the_page_has_a_name_and_the_settings() -> None:
     contents = report_contents(model)
     assert contents["title"] == "cge: 40 nodes"
     assert contents["summary"][0].startswith("40 nodes, ")
-    assert report_contents(model, name="mine")["summary"][0].startswith("mine: 40 nodes, ")
+    assert report_contents(model, title="mine")["summary"][0].startswith("mine: 40 nodes, ")
     settings = dict(contents["settings"])
     assert settings["hops"] == "2"
     assert settings["label_propagation"] == f"auto: {model.label_propagation_}"

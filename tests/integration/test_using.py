@@ -116,7 +116,7 @@ def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixtu
     ]
     model = cge.load("features")
     table = pq.read_table("v.parquet")
-    assert table["id"].to_pylist() == NAMES
+    assert table["node"].to_pylist() == NAMES
     assert np.array_equal(np.stack(table["vector"].to_numpy()), model.embedding_)
     head, *rows = [line.split("\t") for line in Path("p/metadata.tsv").read_text().splitlines()]
     assert head == ["node", "label", "prediction", "confidence"]

@@ -110,9 +110,9 @@ def test_without_validation_labels_nothing_is_compared() -> None:
 
 
 def test_a_weighting_that_learns_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = OuterResult(0.7, 0.7, beats_chance=False)
+    result = OuterResult(0.7, 0.7, better_than_prior=False)
     monkeypatch.setattr("cge.training.weighting_learning.OuterProblem.run", lambda *_: result)
-    with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not beat chance") as caught:
+    with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not predict") as caught:
         quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION)
     assert [warning.filename for warning in caught] == [__file__]  # the line that calls fit
     quick_cge(**NO_SEARCH).fit(

@@ -84,7 +84,7 @@ def test_processes():
     assert len({*engine.map(process_id, range(6))} - {os.getpid()}) == 2
     with pytest.raises(FileFormatError, match="line 7"):
         list(engine.map(partial(fail_at, 1), range(4)))
-    with pytest.raises(InputError, match="a worker process was ended, probably for lack of memory; free memory"):
+    with pytest.raises(InputError, match="a worker process was killed, probably for lack of memory; free memory"):
         list(engine.map(end_process, range(8)))
 
 

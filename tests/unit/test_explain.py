@@ -143,7 +143,7 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         np.testing.assert_allclose(labels_of_paths, explanation.label_propagation, atol=1e-10)
         assert len(explanation) == explanation.num_paths
         assert explanation.coverage == pytest.approx(1)
-        assert all(path.labels[-1] is not None and path.path[-1] != node for path in label_paths)
+        assert all(path.training_labels[-1] is not None and path.path[-1] != node for path in label_paths)
         # The probabilities are the calibrated softmax or sigmoid of the scores.
         logits = torch.tensor(explanation.scores[None])
         probabilities = (torch.sigmoid(logits) if multilabel else torch.softmax(logits, 1)).numpy()
@@ -197,12 +197,12 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
         assert path.path[0] == "n7"
         assert path.hops + 1 == len(path.path)
         assert path.distinct_nodes == len(set(path.path))
-        for node, following, kind in zip(path.path, path.path[1:], path.types, strict=False):
+        for node, following, kind in zip(path.path, path.path[1:], path.edge_types, strict=False):
             far = abs(int(node[1:]) - int(following[1:])) > 2
             assert kind == ("(self-loop)" if node == following else KINDS[int(far)])
             assert node == following or following in graph.neighbors(node)
         expected = [str(NAMES[TRUE_LABELS[int(node[1:])]]) if int(node[1:]) % 3 == 0 else None for node in path.path]
-        assert list(path.labels) == expected
+        assert list(path.training_labels) == expected
     assert any(path.hops + 1 > path.distinct_nodes for path in fitted.explain("n7", top=50))
     values = json.loads(json.dumps(explanation.to_dict()))
     assert values["node"] == "n7"
@@ -247,8 +247,8 @@ def test_contributions_are_divided_among_edge_types(which: str, request: pytest.
     assert_adds_up(explanation)
     expected = {name: np.zeros(2) for name in ("near", "far", "(self-loop)", "(no edge)")}
     for path in explanation:
-        for kind in (path.types or ("(no edge)",)) if path.ends_at != "label" else ():
-            expected[kind] += path.contributions / max(len(path.types), 1)
+        for kind in (path.edge_types or ("(no edge)",)) if path.ends_at != "label" else ():
+            expected[kind] += path.contributions / max(len(path.edge_types), 1)
     for name, contributions in explanation.by_edge_type.items():
         np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
     assert isinstance(model.explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
@@ -353,7 +353,7 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         "classifier mlp (index 1 of 2)",
     ]
     values = explanations[1].to_dict()
-    assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
+    assert (values["classifier_index"], values["num_classifiers"], values["classifier"]) == (1, 2, "mlp")
     assert explanations[0].describe_classifier().startswith("These are the scores of classifier mlp (index 0 of 2); ")
     nodes = np.arange(40)
     for index in (0, 1):
@@ -482,7 +482,7 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     assert {path.path[0] for path in explanation} == {7}
     train = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if multilabel else labels >= 0)}
     for path in explanation[:20]:
-        for node, label in zip(path.path, path.labels, strict=True):
+        for node, label in zip(path.path, path.training_labels, strict=True):
             assert (label is None) == (node not in train)
             assert label is None or multilabel or label == train[node]
     column = explanation.target_index

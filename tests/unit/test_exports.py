@@ -86,7 +86,7 @@ def test_tables_of_text(suffix: str, tmp_path: Path) -> None:
     path = write(export, tmp_path / f"v{suffix}")
     with path.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream, delimiter="," if suffix == ".csv" else "\t", strict=True))
-    assert rows[0] == ["id", "v0", "v1", "v2"]
+    assert rows[0] == ["node", "v0", "v1", "v2"]
     assert [row[0] for row in rows[1:]] == [escape_formula(text) for text in HOSTILE]
     assert np.array_equal(np.array([row[1:] for row in rows[1:]], np.float32), export.vectors)
 
@@ -102,7 +102,7 @@ def test_vectors_come_back_as_features(tmp_path: Path) -> None:
 def test_numbers_that_begin_with_a_minus_sign_stay_numbers(tmp_path: Path) -> None:
     graph = Graph.from_edges([(-1, 2)])
     path = write(Export(graph, np.array([[-0.5], [2.0]], np.float32)), tmp_path / "v.csv")
-    assert path.read_text() == '"id","v0"\n-1,-0.5\n2,2\n'
+    assert path.read_text() == '"node","v0"\n-1,-0.5\n2,2\n'
 
 
 @pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
@@ -110,9 +110,9 @@ def test_parquet(ids: list[Any], tmp_path: Path) -> None:
     export = make_export(ids)
     table = pq.read_table(write(export, tmp_path / "v.parquet"))
     kind = pa.int64() if isinstance(ids[0], int) else pa.string()
-    assert table.schema.names == ["id", "vector"]
+    assert table.schema.names == ["node", "vector"]
     assert table.schema.types == [kind, pa.list_(pa.float32(), 3)]
-    assert table["id"].to_pylist() == ids
+    assert table["node"].to_pylist() == ids
     assert np.array_equal(np.stack(table["vector"].to_numpy()), export.vectors)
 
 
@@ -350,7 +350,7 @@ def test_numbers_stay_and_formulas_can(tmp_path: Path) -> None:
     assert count_escaped_cells({"id": export.ids, "=x": np.zeros(3)}) == 3
     exact = write(replace(export, exact=True), tmp_path / "v.csv")
     assert [line.partition(",")[0] for line in exact.read_text().splitlines()] == [
-        *('"id"', '"@angular/core"', '"-5"', '"=1+1"')
+        *('"node"', '"@angular/core"', '"-5"', '"=1+1"')
     ]
     assert np.array_equal(read_features(exact, export.graph), export.vectors)
     write_export(replace(export, exact=True), projector=tmp_path / "p")
@@ -396,7 +396,7 @@ def test_the_same_export_makes_the_same_bytes(suffix: str, tmp_path: Path) -> No
 
 
 def test_a_suffix_in_capitals(tmp_path: Path) -> None:
-    assert write(make_export(["a", "b"]), tmp_path / "V.CSV").read_text().startswith('"id"')
+    assert write(make_export(["a", "b"]), tmp_path / "V.CSV").read_text().startswith('"node"')
     with pytest.raises(InputError, match=r"the suffix '' is not one of .csv; choose one of these"):
         file_format("vectors", [".csv"])
 
@@ -473,7 +473,7 @@ def test_links_stay_links_and_modes_stay(tmp_path: Path) -> None:
     link.symlink_to(real.name)
     write(make_export(["a", "b"]), link)
     assert link.is_symlink()
-    assert real.read_text().startswith('"id"')
+    assert real.read_text().startswith('"node"')
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
 
 

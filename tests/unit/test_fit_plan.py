@@ -107,7 +107,7 @@ def test_candidates_follow_from_graph_and_labels() -> None:
     without = plan_fit(cge.CGE(), GRAPH, LABELS)
     assert without.inputs == "learned"
     assert "cosine" not in candidates_of(without, "weighting", "weighting")
-    assert "cosine" not in candidates_of(without, "start of learning", "weighting")
+    assert "cosine" not in candidates_of(without, "weight initialization", "weighting")
 
 
 def test_settings_reduce_the_candidates() -> None:
@@ -123,7 +123,7 @@ def test_settings_reduce_the_candidates() -> None:
     assert "0 hops" not in candidates_of(consistency, "weighting", "weighting")  # only where mlp is selected
     assert not candidates_of(consistency, "classifier", "classifier")
     distilled = plan_fit(cge.CGE("lstm", classifier="distilled"), graph, LABELS)
-    assert candidates_of(distilled, "start of learning", "weighting") == ["degree", "uniform", "cosine"]
+    assert candidates_of(distilled, "weight initialization", "weighting") == ["degree", "uniform", "cosine"]
     assert {row["label_propagation"] for row in distilled.rows()} == {"yes"}
     short = plan_fit(cge.CGE(hops=1), graph, LABELS)
     assert "2 hops (b=0)" not in candidates_of(short, "weighting", "weighting")

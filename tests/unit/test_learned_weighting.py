@@ -42,7 +42,7 @@ def learn(
 def test_edges_of_a_type_that_connects_different_classes_lose_weight() -> None:
     task = planted_task(typed=True, signal=0.5)
     result, coefficients, weighted = learn(task)
-    assert result.beats_chance
+    assert result.better_than_prior
     assert result.after < 0.5 * result.before
     assert coefficients["type within"] > 1
     assert coefficients["type across"] < -1
@@ -59,7 +59,7 @@ def test_edge_weights_can_be_learned_without_hops_and_normalization() -> None:
     weighted, scale = edge_propagation(task)
     edges = EdgePropagation(weighted.transitions, weighted.edge_inputs, weighted.weighting, train_hops=False)
     before = [parameter.detach().clone() for parameter in weighted.parameters()]
-    assert OuterProblem(task, inputs_of(task), edges, QUICK_OUTER).run().beats_chance
+    assert OuterProblem(task, inputs_of(task), edges, QUICK_OUTER).run().better_than_prior
     changed = [not torch.equal(*pair) for pair in zip(weighted.parameters(), before, strict=True)]
     assert changed == [True, True, False, False]
     assert float(weighted.weighting.coefficients.detach()[scale.names.index("type across")]) < -0.5
@@ -67,7 +67,7 @@ def test_edge_weights_can_be_learned_without_hops_and_normalization() -> None:
 
 def test_edges_between_dissimilar_nodes_lose_weight() -> None:
     result, coefficients, _ = learn(planted_task(typed=False, signal=1.5))
-    assert result.beats_chance
+    assert result.better_than_prior
     assert result.after < 0.6 * result.before
     assert coefficients["cosine"] == max(coefficients.values())
     assert coefficients["cosine"] > 1
@@ -77,7 +77,7 @@ def test_nothing_is_learned_from_random_labels() -> None:
     labels = torch.from_numpy(np.random.default_rng(3).permutation(np.arange(PLANTED_NODES) % 2))
     task = planted_task(typed=True, signal=0.0, labels=labels)
     result, _, weighted = learn(task, replace(QUICK_OUTER, weighting_lr=0.03, penalty=1.0))
-    assert not result.beats_chance
+    assert not result.better_than_prior
     assert result.after > 0.95 * np.log(2)
     for parameter, start in zip(weighted.parameters(), weighted.initial_parameters(), strict=True):
         assert torch.equal(parameter, start)
@@ -87,7 +87,7 @@ def test_nothing_is_learned_from_random_labels_of_unequal_frequency() -> None:
     labels = (torch.from_numpy(np.random.default_rng(9).random(PLANTED_NODES)) < 0.12).long()
     assert 4 <= int(labels[:60].sum()) <= 10
     result, _, _ = learn(planted_task(True, 0.0, labels), replace(QUICK_OUTER, weighting_lr=0.03, penalty=1.0))
-    assert not result.beats_chance
+    assert not result.better_than_prior
 
 
 def test_weights_are_learned_from_multilabels() -> None:
@@ -95,7 +95,7 @@ def test_weights_are_learned_from_multilabels() -> None:
     matrix = torch.stack([task.labels == 0, task.labels == 1, task.labels == 1], dim=1).long()
     changed: Any = {"labels": matrix, "classes": 3, "target": None}
     result, coefficients, _ = learn(replace(task, **changed))
-    assert result.beats_chance
+    assert result.better_than_prior
     assert result.after < 0.5 * result.before
     assert coefficients["type within"] - coefficients["type across"] > 1
 
@@ -113,7 +113,7 @@ def test_weights_are_constant_in_the_warmup_and_the_mean_of_the_last_third() -> 
         seen.append([parameter.detach().clone() for parameter in weighted.parameters()])
 
     settings = replace(QUICK_OUTER, steps=20, warmup_steps=12)
-    assert OuterProblem(task, inputs_of(task), weighted, settings).run(record).beats_chance
+    assert OuterProblem(task, inputs_of(task), weighted, settings).run(record).better_than_prior
     assert len(seen) == 32
     for parameter, start, *values in zip(weighted.parameters(), weighted.initial_parameters(), *seen, strict=True):
         assert all(torch.equal(value, start) for value in values[:12])

@@ -177,7 +177,7 @@ def test_the_scorer_is_selected_on_validation_pairs() -> None:
     assert row["edges"] == split.edges
     summary = link_summary("planted", "spy", {}, [row, row])
     assert summary["auc"]["per_seed"] == [row["metrics"]["auc"]] * 2
-    assert list(summary["ap"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert list(summary["ap"]) == ["per_seed", "mean", "std", "ci95"]
     assert summary["scorers"] == [row["scorer"]] * 2
     json.dumps(summary)
 

@@ -83,7 +83,7 @@ def test_metapaths_through_the_informative_type_get_the_weight() -> None:
     task, graph = paper_task(noise=0.3)
     weighting, inputs = weighting_of(graph, task.train.numpy(), 1)
     outcome = learn_metapath_weights(task, inputs, np.eye(len(graph), dtype=np.float32), weighting, 0)
-    assert outcome.beats_chance
+    assert outcome.better_than_prior
     assert outcome.after < 0.9 * outcome.before
     learned = dict(zip(weighting.metapaths, weighting.normalized_weights().tolist(), strict=True))
     weights = {metapath[0].split()[-1]: weight for metapath, weight in learned.items() if metapath}
@@ -94,5 +94,5 @@ def test_labels_without_a_pattern_leave_the_weights_as_they_are() -> None:
     task, graph = paper_task(noise=1.0)
     weighting, inputs = weighting_of(graph, task.train.numpy(), 1)
     one_hot = np.eye(len(graph), dtype=np.float32)
-    assert not learn_metapath_weights(task, inputs, one_hot, weighting, 0).beats_chance
+    assert not learn_metapath_weights(task, inputs, one_hot, weighting, 0).better_than_prior
     assert weighting.weights == pytest.approx(1 / len(weighting.metapaths))

@@ -95,7 +95,7 @@ def test_metapaths_of_a_model(model: cge.CGE, tmp_path: Path, capsys: pytest.Cap
     vectors = function.vectors_at(nodes, explainer.paths.by_hop(nodes, function.inputs).sum(0))
     without = vectors - np.array([enumerated(model, node)[key] for node in nodes.tolist()])
     accuracies = [(function.scores(nodes, each).argmax(1) == classes).mean() for each in (vectors, without)]
-    assert weights["paper–venue"].accuracy_loss == pytest.approx(accuracies[0] - accuracies[1])
+    assert weights["paper–venue"].accuracy_change == pytest.approx(accuracies[1] - accuracies[0])
     assert weights["paper–author"].weight < weights["paper–author"].uniform_weight  # two authors, one venue
     model.save(tmp_path / "model")
     assert run(["explain", str(tmp_path / "model"), "--by", "metapath", "--json"]) == 0

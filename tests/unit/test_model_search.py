@@ -118,6 +118,13 @@ def test_label_propagation_is_used_where_it_gains_more_than_consistency(
     first = selection.results[0]
     assert (first.weighting, first.classifier, first.label_propagation) == ("degree", "mlp", True)
     assert first.accuracy_gain == pytest.approx(with_labels["mlp"] - without["mlp"])
+    stage = [result for result in selection.results if result.stage == "label propagation"]
+    evaluated = {(result.classifier, result.label_propagation) for result in stage}
+    alternatives = {("consistency", False), ("sparse", False), ("distilled", True)}
+    assert evaluated - alternatives == {("mlp", True), ("mlp", False)}
+    assert evaluated & alternatives in (set(), alternatives)
+    assert bool(evaluated & alternatives) == (0.02 < with_labels["mlp"] - without["mlp"] <= 0.2)
+    assert {result.compared_with for result in stage} == {None, "degree, mlp"}
 
 
 # ---------------------------------------------------------------------- closed-form weightings

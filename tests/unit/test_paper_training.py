@@ -592,4 +592,4 @@ def test_history_is_a_table() -> None:
     assert len(history[1:]) == 4
     stds = history.column("weight_std")
     assert stds[-1] > stds[0] >= 0
-    assert all(0 < fraction <= 1 + 1e-9 for fraction in history.column("effective_paths"))
+    assert all(0 < fraction <= 1 + 1e-9 for fraction in history.column("effective_fraction"))

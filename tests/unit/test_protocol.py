@@ -297,7 +297,7 @@ def test_the_summary_has_exactly_this_shape() -> None:
         "accuracy": {
             "per_seed": [0.8, 0.82, 0.84],
             "mean": pytest.approx(0.82),
-            "sd": pytest.approx(0.02),
+            "std": pytest.approx(0.02),
             "ci95": [pytest.approx(0.82 - half), pytest.approx(0.82 + half)],
         },
         "n_test": 8,
@@ -314,7 +314,7 @@ def test_the_summary_has_exactly_this_shape() -> None:
 
 def test_a_single_run_has_no_interval() -> None:
     report = summarize("cora", "gcn", {}, rows(0.8))
-    assert report["accuracy"] == {"per_seed": [0.8], "mean": 0.8, "sd": None, "ci95": [None, None]}
+    assert report["accuracy"] == {"per_seed": [0.8], "mean": 0.8, "std": None, "ci95": [None, None]}
 
 
 def test_multilabel_runs_are_summarized_by_f1() -> None:

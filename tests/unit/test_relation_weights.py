@@ -188,7 +188,11 @@ def test_homogeneous_graphs_have_the_same_candidates_and_inputs_as_before() -> N
         for typed in (False, True)
     )
     new = {"relation-uniform", "relation-degree", "relations", "metapaths"}
-    new |= {f"same metapaths{length} (b={b})" for length in ("", " of 1 edge", " of 2 edges") for b in ("0", "0.5")}
+    new |= {
+        f"equal weights of metapaths{length} (b={b})"
+        for length in ("", " of 1 relation", " of up to 2 relations")
+        for b in ("0", "0.5")
+    }
     assert not untyped & new
     assert with_types == untyped | new
     data = EncoderData(cge.Graph.from_edges([(0, 1), (1, 2)], np.eye(3)))

@@ -102,7 +102,7 @@ def test_parts_have_the_same_bytes_and_those_of_the_loaded_model(files, model, m
     table, loaded = pq.read_table(out / "part-00000.parquet"), cge.load(model)
     if vectors:
         assert np.allclose(np.stack(table["vector"].to_pylist()), loaded.embedding_, atol=1e-4)
-        assert table["id"].to_pylist() == loaded.node_ids_.tolist()
+        assert table["node"].to_pylist() == loaded.node_ids_.tolist()
     else:
         columns = [table[f"probability_{name}"].to_numpy() for name in loaded.classes_]
         assert np.allclose(np.stack(columns, axis=1), loaded.predict_proba(), atol=1e-5)

@@ -88,7 +88,7 @@ def test_learned_weightings_do_not_depend_on_labels_outside_the_training_folds(t
         weighted = replace_hops(edge_propagation(task)[0], train_hops)
         features = torch.tensor(np.array(task.graph.features))
         with_labels = replace(task, labels=labels, validation=torch.from_numpy(others))
-        assert OuterProblem(with_labels, features, weighted, QUICK_OUTER).run().beats_chance
+        assert OuterProblem(with_labels, features, weighted, QUICK_OUTER).run().better_than_prior
         learned.append(b"".join(parameter.detach().numpy().tobytes() for parameter in weighted.parameters()))
     assert learned[0] == learned[1] != learned[2]
 
@@ -103,7 +103,7 @@ def test_permuted_validation_labels_change_no_learned_weighting(
     monkeypatch: pytest.MonkeyPatch, weighting: str
 ) -> None:
     """The start is fixed: which closed form learning starts from is selected on validation labels."""
-    monkeypatch.setattr("cge.training.model_search.ModelSearch.start_of_learning", degree_start)
+    monkeypatch.setattr("cge.training.model_search.ModelSearch.initial_weighting", degree_start)
     settings = {"classifier": "mlp", "label_propagation": False, "outer_steps": 6, "warmup_steps": 2}
     true, permuted = (
         trained_parameters(monkeypatch, labels, weighting, **settings) for labels in (TRUE_LABELS, PERMUTED)

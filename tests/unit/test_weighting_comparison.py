@@ -227,7 +227,7 @@ def test_collapsed_weights_are_reported() -> None:
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
         (
-            "Effective sample size of the path weights: 40 % of the paths ((Σa)²/(n Σa²) for relative weights a of n "
+            "Effective sample size of the path weights: 40 % of the paths ((Σ|a|)²/(n Σa²) for relative weights a of n "
             "paths; uniform weights: 100 %)."
         ),
         (

@@ -57,7 +57,7 @@ def test_hop_profiles_use_some_hops(hops: int) -> None:
     expected = {"0 hops": ("0 hops", 0.5)}
     for name in ("1 hop", "2 hops", "0+2 hops"):
         expected |= {f"{name} (b={b:g})": (name, b) for b in (0.0, 0.5, 1.0)}
-    specs = [spec for spec in WEIGHTINGS.values() if spec.search is not None and spec.search.stage == "hop profile"]
+    specs = [spec for spec in WEIGHTINGS.values() if spec.search is not None and spec.search.group == "hop profile"]
     assert {spec.name for spec in specs} == set(expected)
     for spec in specs:
         shape, b = SHAPES[expected[spec.name][0]], expected[spec.name][1]

@@ -27,7 +27,7 @@ Study = Annotated[
         metavar="STUDY",
         help="table2, table3: tables of the paper; figures: its analyses of path weights; paper: its algorithm by "
         "outer steps, strength of the supervised gradient, and with an oracle; selection: rules of the model search; "
-        "tasks: vectors of two tasks on one graph; typed: graphs with types; vectors: accuracy of vectors alone; "
+        "tasks: vectors of two tasks on one graph; typed: heterogeneous graphs; vectors: accuracy of vectors alone; "
         "weights: which weighting is more accurate on which graph.",
         autocompletion=among(
             "table2", "table3", "figures", "paper", "selection", "tasks", "typed", "vectors", "weights"

@@ -53,8 +53,12 @@ def dataset_names() -> list[str]:
 
 Quiet = Annotated[bool, flag_option("--quiet", "Print nothing but errors.")]
 Json = Annotated[bool, flag_option("--json", "Print one JSON object and nothing else.")]
-Jobs = Annotated[int | None, int_option("Threads; -1: all cores \\[default: all cores].", "--jobs", minimum=-1)]
-ModelJobs = Annotated[int | None, int_option("Threads; -1: all \\[default: as in training].", "--jobs", minimum=-1)]
+Jobs = Annotated[
+    int | None, int_option("Threads or processes; -1: all cores \\[default: all cores].", "--jobs", minimum=-1)
+]
+ModelJobs = Annotated[
+    int | None, int_option("Threads or processes; -1: all \\[default: as in training].", "--jobs", minimum=-1)
+]
 NoEscape = Annotated[
     bool,
     flag_option(

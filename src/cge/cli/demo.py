@@ -69,7 +69,7 @@ def demo(
         scored = scored_nodes(model, test_labels)
         assert scored is not None  # noqa: S101 - there are test nodes
         rows = compare_methods(model, scored)
-        about: dict[str, Any] = {"name": "CORA", "command": "cge demo", "method_scores": rows}
+        about: dict[str, Any] = {"title": "CORA", "command": "cge demo", "method_scores": rows}
         write_page(model, folder / "report.html", test_labels=test_labels, **about)
     result = {
         "dataset": data.name,

@@ -230,10 +230,10 @@ def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) ->
 
 def _score(score: dict[str, Any]) -> str:
     """Return the mean over the runs, with standard deviation and confidence interval where there are several."""
-    if score["sd"] is None:
+    if score["std"] is None:
         return f"{score['mean']:.4f} (1 seed)"
     interval = "95 % confidence interval {:.4f} to {:.4f}".format(*score["ci95"])
-    return f"{score['mean']:.4f} ± {score['sd']:.4f} ({len(score['per_seed'])} seeds, {interval})"
+    return f"{score['mean']:.4f} ± {score['std']:.4f} ({len(score['per_seed'])} seeds, {interval})"
 
 
 def tune(

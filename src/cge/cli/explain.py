@@ -38,10 +38,10 @@ _TABLES = ("path", "endpoint", "labeled-node", "label", "feature", "metapath")
 TargetClass = Annotated[
     str | None, text_option("NAME", "Class to explain; with --node, its score for that node.", "--class")
 ]
-Compare = Annotated[
+TrainUniform = Annotated[
     bool,
     flag_option(
-        "--compare", "Without --node and --class: train a second model with uniform weights and compare with it."
+        "--train-uniform", "Without --node and --class: train a second model with uniform weights, for comparison."
     ),
 ]
 Classifier = Annotated[
@@ -72,7 +72,7 @@ def explain(
         int_option("How many rows to list \\[enough to cover 80 % of the contributions, at most 10].", minimum=1),
     ] = None,
     hop: Annotated[int | None, int_option("List only paths with this number of hops.", minimum=0)] = None,
-    compare: Compare = False,
+    train_uniform: TrainUniform = False,
     classifier: Classifier = "0",
     csv: Annotated[str | None, text_option("FILE", "Write the table as CSV.")] = None,
     parquet: Annotated[str | None, text_option("FILE", "Write the table as Parquet.")] = None,
@@ -90,7 +90,7 @@ def explain(
     For example:
 
       cge explain model
-      cge explain model --compare
+      cge explain model --train-uniform
       cge explain model --by metapath
       cge explain model --node 35
       cge explain model --node 35 --class Theory --by feature
@@ -100,8 +100,8 @@ def explain(
     """
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
-    if compare and (node is not None or target_class is not None):
-        raise InputError("--compare is about the whole model; leave out --node and --class")
+    if train_uniform and (node is not None or target_class is not None):
+        raise InputError("--train-uniform is about the whole model; leave out --node and --class")
     given = {"csv": csv, "parquet": parquet}
     if by is not None:
         check_choice("--by", by, _TABLES)
@@ -119,7 +119,7 @@ def explain(
         if by == "metapath":
             _print_metapaths(folder, model.metapaths(top or 10, classifier=_index(classifier)), as_json, quiet)
             return
-        comparison = model.compare_weighting(train_uniform=compare)
+        comparison = model.compare_weighting(train_uniform=train_uniform)
         if as_json:
             parameters = getattr(model, "weight_parameters_", None)
             print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
@@ -161,8 +161,8 @@ def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool
 
 def _metapath_cells(row: MetapathWeight) -> list[str]:
     shares = [f"{share:.1%}" for share in (row.weight, row.uniform_weight, row.contribution)]
-    loss = "" if row.accuracy_loss is None else f"{-100 * row.accuracy_loss:+.1f} percentage points"
-    return [printable(row.metapath), *shares, loss]
+    change = "" if row.accuracy_change is None else f"{100 * row.accuracy_change:+.1f} percentage points"
+    return [printable(row.metapath), *shares, change]
 
 
 def _explain(
@@ -217,8 +217,8 @@ def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
         else:
             columns[name] = ["" if value is None else label_text(value) for value in values]
     info = explanation.classifier
-    numbers = {"classifier": np.full(len(rows), info.index), "n_classifiers": np.full(len(rows), info.count)}
-    return columns | numbers | {"classifier_name": [info.name] * len(rows)}
+    numbers = {"classifier_index": np.full(len(rows), info.index), "num_classifiers": np.full(len(rows), info.count)}
+    return columns | {"classifier": [info.name] * len(rows)} | numbers
 
 
 def _print(explanation: Explanation, by: str | None, *, regression: bool) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.training.history import Epoch, PaperEpoch
 
-_LOSSES = {"path loss": "path_loss", "label loss": "supervised_loss", "consistency loss": "consistency_loss"}
+_LOSSES = {"path loss": "path_loss", "supervised loss": "supervised_loss", "consistency loss": "consistency_loss"}
 _STAGES = {"select": "final training", "train": "final training", "refit": "training on all labels"}
 _SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
 
@@ -119,7 +119,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
     last, best = vars(model.history_[model.best_epoch_ - 1]), selection[model.best_epoch_ - 1]
     weights = None
     if last.get("weight_mean") is not None:
-        columns = {"mean": "weight_mean", "std": "weight_std", "effective_paths": "effective_paths"}
+        columns = {"mean": "weight_mean", "std": "weight_std", "effective_fraction": "effective_fraction"}
         weights = {key: last[name] for key, name in columns.items()}
     return {
         "folder": out,
@@ -132,7 +132,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "metric": model.fitted_.target.metric,
         "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
         "weighting": model.weighting_,
-        "path_weights": weights,
+        "path_weight_summary": weights,
         **{name: getattr(model, f"{name}_", None) for name in _SEARCH},
         "weighting_comparison": model.compare_weighting().to_dict(),
         "seconds": seconds,
@@ -140,7 +140,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
 
 
 def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
-    """Return the validation accuracy of the calibrated ensemble; where the metric is another one, the best epoch's."""
+    """Return the validation accuracy of the calibrated ensemble; for another metric, its value at the best epoch."""
     validation = model.fitted_.validation
     if of_epoch is None or model.fitted_.target.metric != "accuracy" or not len(validation):
         return of_epoch
@@ -161,10 +161,12 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         ("validation", _score(summary, model)),
         ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
     ]
-    weights = summary["path_weights"]
+    weights = summary["path_weight_summary"]
     if weights is not None:
         spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
-        rows.append(("path weights", f"{spread}, effective sample size {weights['effective_paths']:.0%} of the paths"))
+        rows.append(
+            ("path weights", f"{spread}, effective sample size {weights['effective_fraction']:.0%} of the paths")
+        )
     names = summary["classifiers"]
     if names:
         text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
@@ -190,7 +192,7 @@ def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: b
     if refit:
         text = f"{train:,} ({train - validation:,} training, {validation:,} held out for validation)"
     if refit and validation > 0.7 * train:
-        text = f"{train:,}, held out for validation in turn"
+        text = f"{train:,}, validated by 3-fold cross-validation"
     if not outer:
         return text
     if unused:

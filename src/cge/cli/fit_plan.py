@@ -17,11 +17,14 @@ _COLUMNS = ("stage", "weighting", "classifier", "label propagation", "condition"
 
 
 def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> dict[str, Any]:
-    """Return a plan as a JSON object."""
+    """Return a plan as a JSON object, with the names of `fit_summary` and `search_results_` for the same things."""
     sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "folder": out, "dry_run": True}
-    settings = {name: getattr(plan, name) for name in ("labels", "refit", "sizes", "inputs")}
+    settings = {"labels_seen": plan.labels, "refit": plan.refit, "sizes": plan.sizes, "inputs": plan.inputs}
     memory = {"peak_bytes": round(plan.peak_bytes), "available_bytes": available}
-    return {**sizes, **settings, "candidates": plan.rows(), **memory}
+    booleans, rows = {"yes": True, "no": False}, plan.rows()
+    for row in rows:
+        row["label_propagation"] = booleans.get(row["label_propagation"], row["label_propagation"])
+    return {**sizes, **settings, "candidates": rows, **memory}
 
 
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:

@@ -25,12 +25,12 @@ Compare = Annotated[
     bool | None,
     flag_option(
         "--compare/--no-compare",
-        "Compare with baselines and with uniform weights, which takes as long as a fit \\[default: with baselines, on "
-        "graphs of up to 20,000 nodes].",
+        "Compare with baselines and with uniform weights, which takes as long as a fit; --no-compare: with nothing "
+        "\\[default: with baselines, on graphs of up to 20,000 nodes].",
     ),
 ]
 Projection = Annotated[
-    str, text_option("pca|umap", "2-D projection of the embedding; umap needs the package umap-learn.", "--map")
+    str, text_option("pca|umap", "2-D projection of the vectors; umap needs the package umap-learn.", "--projection")
 ]
 
 
@@ -48,7 +48,7 @@ def report(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write an HTML page about a saved model: accuracy, a 2-D projection, paths and weights.
+    """Write an HTML page about a saved model: accuracy, a 2-D projection of the vectors, paths and weights.
 
     The file contains all data and charts and opens offline.
 
@@ -74,13 +74,14 @@ def report(
         rows = compare_methods(model, scored, _print_method if visible else None, uniform=bool(compare))
     elif compare:
         raise InputError(f"{folder} has no validation labels to compare on", hint="give test labels with --labels")
-    size = write_page(model, out, name=title, test_labels=test_labels, method_scores=rows, projection=projection)
+    size = write_page(model, out, title=title, test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
         rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
         result = {
             "file": out,
             "bytes": size,
             "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
+            "metric": model.fitted_.target.metric,
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
             "calibration_error": scored and scored.reliability()["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),

@@ -19,7 +19,7 @@ from cge.graph_types import checked_edge_features, entry_features
 if TYPE_CHECKING:
     from cge.data.graph_update import GraphUpdate
 
-_UNTYPED = "(none)"  # the type of new edges without a type, in a graph with types
+_UNTYPED = "(none)"  # the type of new edges without a type, in a heterogeneous graph
 _MAX_TYPES = np.iinfo(np.int16).max
 
 

@@ -47,7 +47,7 @@ class LocalEngine:
             yield from in_order(start, Future.result, blocks, 2 * self._n_workers)
         except BrokenProcessPool:
             hint = "free memory or use fewer jobs, and run the command again"
-            raise InputError("a worker process was ended, probably for lack of memory", hint=hint) from None
+            raise InputError("a worker process was killed, probably for lack of memory", hint=hint) from None
         finally:
             executor.shutdown(wait=True, cancel_futures=True)  # no task writes after this call
 

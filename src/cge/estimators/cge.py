@@ -73,10 +73,11 @@ class CGE(PathEstimator):
     prior_correction_ : bool
         Whether class scores are shifted to the class frequencies of the validation labels.
     search_results_ : list of dict
-        The candidates of the model search: "stage" of the search, "weighting", "classifier", "label_propagation",
-        validation "accuracy", and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with
-        standard errors ("accuracy_gain_se", "log_loss_gain_se"). Gains and
-        "compared_with" are None for a candidate that was only the baseline of other comparisons.
+        The comparisons of the model search: "stage" (all but weight initialization and final training), "weighting",
+        "classifier", "label_propagation", "accuracy" on the validation labels (micro-F1 or R² by kind of target, or
+        `scoring`), and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with standard errors
+        ("accuracy_gain_se", "log_loss_gain_se"). Gains and "compared_with" are None for a candidate that was only the
+        baseline of other comparisons.
 
     Examples
     --------
@@ -94,13 +95,13 @@ class CGE(PathEstimator):
 
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
-        "path weighting",
+        "path weighting (networks read edge inputs, degree and projected features of each step)",
         choices={
             "auto": "selects, on the validation labels, among all weightings below except the neural networks, plus "
             "hop profiles (closed-form weightings of certain hops only)"
         },
         registry=weighting_descriptions,
-        callables="a callable takes the dimension of the step vectors and returns a `PathWeighting`",
+        callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
     )
     dim: int | None = param(
         None,
@@ -121,8 +122,8 @@ class CGE(PathEstimator):
         "auto",
         "classifier of the propagated inputs",
         choices={
-            "auto": "selects on the validation labels; the probabilities of up to five candidates that perform alike "
-            "are averaged (`ensemble_`)"
+            "auto": "selects on the validation labels; the probabilities of the best candidate and up to four that tie "
+            "with it are averaged (`ensemble_`)"
         },
         registry=classifier_descriptions,
     )
@@ -161,7 +162,7 @@ class CGE(PathEstimator):
         None, "how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig
     )
     outer_problem: OuterConfig | dict[str, Any] | None = param(
-        None, "how a learned weighting is trained (bi-level optimization, outer problem)", config=OuterConfig
+        None, "how a weighting is learned (outer problem), except 'metapaths'", config=OuterConfig
     )
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
@@ -219,12 +220,12 @@ class CGE(PathEstimator):
     def to_numpy(self, file: str | Path | None = None) -> dict[str, Array]:
         """Return the parameters of inference as arrays, and write them to an .npz file; NumPy is enough to use them.
 
-        With Z, L = `propagated_inputs(nodes, i)` of classifier i, where L are its label scores:
+        With Z, L = `propagated_inputs(nodes, i)` of classifier i, where L are the label scores (docs/concepts.md):
 
-            e = Z @ projection_i + offset_i
-            scores = max(e, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
+            z = Z @ projection_i + offset_i
+            scores = max(z, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
 
-        Where there is no output_weight_i, scores are e instead of the product; without output_bias_i, it is 0.
+        Without output_weight_i, scores have z instead of the product; without output_bias_i, it is 0.
         Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized.
         """
         from cge.estimators.numpy_export import inference_arrays

@@ -55,7 +55,10 @@ class TrainingConfig:
 @documented
 @dataclass(frozen=True)
 class OuterConfig:
-    """How `CGE` learns a weighting: the outer problem, on held-out folds of the training labels."""
+    """How `CGE` learns a weighting: the outer problem, on held-out folds of the training labels.
+
+    'metapaths', which is learned by ridge regression, uses only `n_folds`.
+    """
 
     n_folds: int = param(
         3, "folds of the training labels; each fold in turn is held out for the loss of the weighting", low=2, high=100

@@ -1,4 +1,4 @@
-"""A whole fit of the path encoder: model search, trainings, calibration, and a second training on all labels."""
+"""A whole fit of the path encoder: model search, final training, calibration, and a refit on all labels."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class EncoderFit:
         )
 
     def _train(self, trainings: Sequence[Training]) -> None:
-        """Run trainings, several side by side; each continues from its checkpoint, where there is one."""
+        """Do training runs, several at the same time; each continues from its checkpoint, if there is one."""
         for training in trainings:
             saved = self.checkpoints.read(training.checkpoint)
             if saved is not None:

@@ -58,10 +58,10 @@ class PaperCGE(PathEstimator):
     )
     weighting: str | Callable[[int], PathWeighting] = param(
         "lstm",
-        "network that computes path weights A(p); its step vectors are the vectors of the nodes of a path",
+        "network that computes path weights A(p) from node vectors",
         choices={"uniform": "no network, A(p) = 1, which is Planetoid"},
         registry=network_descriptions,
-        callables="a callable takes the dimension of the step vectors and returns a `PathWeighting`",
+        callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
     )
     dim: int = param(128, "dimension of the vectors (embeddings)", low=1, high=4096)
     _: KW_ONLY

@@ -35,7 +35,7 @@ Callback = Callable[[Any], None] | None
 _MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = (
     "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
-    "than 50 labels, `CGE` uses 3-fold cross-validation on them instead (from about 20 labels)"
+    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on them instead (from about 20 labels)"
 )
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -155,8 +155,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
-            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels). The model is
-            then trained again on all of `y` for the best number of epochs, unless `refit=False`.
+            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels, and unless
+            `refit=False`). The model is then trained again on all of `y` for the best number of epochs, unless
+            `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.
@@ -273,9 +274,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         return model.vectors(as_graph(graph))
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
+        """Return the weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: A(p) divided by the weight of the same path under uniform weights. For a neural network: its output, from
+        `CGE`: the relative weight, A(p) divided by that under uniform weights. For a neural network: its output, from
         0 to 1, times this ratio for the weighting from which its walks are sampled; it is not normalized, so only
         ratios between paths of one node are meaningful. 0 for a sequence that is not a path of the graph or has more
         than `hops` hops. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.

@@ -175,7 +175,7 @@ def restore_pickled(estimator: Any, state: dict[str, Any]) -> None:
 class Checkpoints:
     """Reads and writes the checkpoints of one fit in a folder; with None there are none.
 
-    A fit is identified by its settings, graph, features and labels: continuing with others would mix two trainings.
+    A fit is identified by its settings, graph, features and labels: continuing with others would mix two fits.
     """
 
     def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:

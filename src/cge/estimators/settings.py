@@ -19,8 +19,8 @@ from cge.errors import InputError, Message, Spelling
 
 T = TypeVar("T")
 
-RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
-N_JOBS: dict[str, Any] = {"text": "number of threads", "low": 1, "also": (-1,), "optional": True}
+RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads or processes", "low": 0}
+N_JOBS: dict[str, Any] = {"text": "number of threads or processes", "low": 1, "also": (-1,), "optional": True}
 N_JOBS["none"] = "all cores, as -1"
 
 _Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes

@@ -226,4 +226,4 @@ def _write_vectors(stream: Any, ids: Array, vectors: Array) -> None:
     import pyarrow.parquet as pq
 
     flat = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(vectors).ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "vector": flat}), stream)
+    pq.write_table(pa.table({"node": ids, "vector": flat}), stream)

@@ -1,4 +1,4 @@
-"""Baselines for graphs with types: R-GCN, a network over metapaths as in SeHGNN, and metapath2vec.
+"""Baselines for heterogeneous graphs: R-GCN, a network over metapaths as in SeHGNN, and metapath2vec.
 
 In a graph without types all edges are of one relation.
 """

@@ -193,7 +193,7 @@ def summarize(
         values = [float(row["metrics"][name]) for row in rows]
         interval = mean_interval(values)
         bounds = [None if bound is None else min(max(bound, 0.0), 1.0) for bound in (interval.low, interval.high)]
-        summary[name] = {"per_seed": values, "mean": interval.mean, "sd": interval.sd, "ci95": bounds}
+        summary[name] = {"per_seed": values, "mean": interval.mean, "std": interval.sd, "ci95": bounds}
     return summary | {
         "n_test": rows[0]["n_test"],
         "labels": rows[0]["labels"],

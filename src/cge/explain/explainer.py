@@ -40,7 +40,7 @@ class Explainer:
     """Explains the predictions of one classifier; takes indices of nodes and classes, returns ids and classes.
 
     `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `relations` are those of the
-    edges, in a graph with types.
+    edges, in a heterogeneous graph.
     """
 
     paths: PathSource

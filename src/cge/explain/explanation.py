@@ -98,12 +98,12 @@ class PathContribution:
     path : tuple
         Ids of its nodes, the explained one first; `distinct_nodes` is the number of distinct ones.
     relative_weight : float
-        The path weight A(p) divided by that under uniform weights, as in `CGE.path_weights`.
+        The path weight A(p) divided by that under uniform weights, as in `CGE.path_weights`; for `PaperCGE` A(p).
     contribution, contributions : float, (c,) float64
         To the score of the target class, and of each class.
-    labels : tuple
+    training_labels : tuple
         The training label of each of its nodes, or None; in a multilabel task a tuple.
-    types : tuple of str
+    edge_types : tuple of str
         The type of each edge, "(self-loop)" for a step to the node itself; empty where edges have no types.
     ends_at : {"features", "inputs", "label"}
         What it ends at: the features of its endpoint, a learned or walk vector (`inputs`), or the training label.
@@ -114,8 +114,8 @@ class PathContribution:
     contribution: float
     contributions: Array
     distinct_nodes: int
-    labels: tuple[Any, ...]
-    types: tuple[str, ...] = ()
+    training_labels: tuple[Any, ...]
+    edge_types: tuple[str, ...] = ()
     ends_at: str = "inputs"
 
     @property
@@ -128,8 +128,8 @@ class PathContribution:
         numbers = {name: getattr(self, name) for name in ("hops", "distinct_nodes", "relative_weight", "contribution")}
         return {
             "path": list(self.path),
-            "training_labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
-            "edge_types": list(self.types),
+            "training_labels": [list(label) if isinstance(label, tuple) else label for label in self.training_labels],
+            "edge_types": list(self.edge_types),
             "ends_at": self.ends_at,
             **numbers,
             "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),
@@ -180,7 +180,7 @@ class Explanation(Sequence[PathContribution]):
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, to a label, or to the learned input of another node; see `NO_INFORMATION`.
+        Whether a path leads to features, a label, or another learned input; if not, the evidence is "no information".
     """
 
     node: Any
@@ -252,8 +252,8 @@ class Explanation(Sequence[PathContribution]):
             columns = {
                 "path": [joined(path.path) for path in self.paths],
                 "ends at": [path.ends_at for path in self.paths],
-                "training labels": [joined(path.labels) for path in self.paths],
-                "edge types": [joined(path.types) for path in self.paths],
+                "training labels": [joined(path.training_labels) for path in self.paths],
+                "edge types": [joined(path.edge_types) for path in self.paths],
                 "hops": [str(path.hops) for path in self.paths],
                 self._weight_title: [f"{path.relative_weight:.3g}" for path in self.paths],
                 contribution: [signed(path.contribution) for path in self.paths],
@@ -327,9 +327,9 @@ class Explanation(Sequence[PathContribution]):
         return {
             **{name: getattr(self, name) for name in plain},
             "predicted_all": list(self.predicted_all),
-            "classifier": self.classifier.index,
-            "n_classifiers": self.classifier.count,
-            "classifier_name": self.classifier.name,
+            "classifier": self.classifier.name,
+            "classifier_index": self.classifier.index,
+            "num_classifiers": self.classifier.count,
             "classifier_prediction": self.classifier_prediction,
             "exact": self.exact,
             "informed": self.informed,

@@ -1,4 +1,4 @@
-"""The metapaths of a model: their weight beside uniform weights, their contribution, and what they are needed for."""
+"""The metapaths of a model: their weight beside uniform weights, their contribution, and the accuracy without them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ class MetapathWeight:
         Its share of the weight of all paths, and that with uniform weights.
     contribution : float
         Its share of the contributions to the scores of the predicted classes, relative to the other classes; negative
-        where it speaks against the predictions.
-    accuracy_loss : float or None
-        The validation accuracy minus that without the paths of this metapath; None without validation labels.
+        if it is evidence against the predictions.
+    accuracy_change : float or None
+        The validation accuracy without the paths of this metapath, minus that with them: negative if they help. None
+        without validation labels.
     """
 
     metapath: str
     weight: float
     uniform_weight: float
     contribution: float
-    accuracy_loss: float | None = None
+    accuracy_change: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -56,7 +57,7 @@ def metapath_weights(
     if relations is None:
         raise InputError("the graph has no node or edge types, so there are no metapaths")
     if not isinstance(source, AllPaths | MetapathPaths):
-        raise InputError("the weighting of this model is a network; metapaths have weights where edges have")
+        raise InputError("the weighting of this model is a network, and network weightings have no metapath weights")
     nodes = explainer.labeled_type_nodes()
     nodes = nodes[np.unique(np.linspace(0, len(nodes) - 1, min(len(nodes), _NODES)).astype(np.int64))]
     gradients = explainer.predicted_gradients(nodes)
@@ -64,7 +65,7 @@ def metapath_weights(
     size = sum(map(abs, sums.values())) + abs(rest) or 1.0
     weights, uniform_weights = (_shares(each, relations, nodes) for each in (source, uniform))
     order = sorted(sums, key=lambda metapath: -abs(sums[metapath]))[:top]
-    losses = _accuracy_losses(explainer, source, relations, order, *validation)
+    changes = _accuracy_changes(explainer, source, relations, order, *validation)
     start_type = str(relations.node_types[nodes[0]])
     return [
         MetapathWeight(
@@ -72,9 +73,9 @@ def metapath_weights(
             weights.get(key, 0.0),
             uniform_weights.get(key, 0.0),
             sums[key] / size,
-            loss,
+            change,
         )
-        for key, loss in zip(order, losses, strict=True)
+        for key, change in zip(order, changes, strict=True)
     ]
 
 
@@ -86,7 +87,7 @@ def _shares(source: AllPaths | MetapathPaths, relations: EdgeRelations, nodes: A
     return {metapath: abs(value) / total for metapath, value in sums.items()}
 
 
-def _accuracy_losses(
+def _accuracy_changes(
     explainer: Explainer,
     source: AllPaths | MetapathPaths,
     relations: EdgeRelations,
@@ -94,14 +95,14 @@ def _accuracy_losses(
     nodes: Array,
     labels: Array,
 ) -> list[float | None]:
-    """Return the accuracy that a classifier loses on some nodes without the paths of each metapath."""
+    """Return how the accuracy of a classifier on some nodes changes without the paths of each metapath."""
     if not len(nodes) or explainer.labels.target.kind != "single-label":
         return [None] * len(metapaths)
     function = explainer.score_function
     vectors = function.vectors_at(nodes, source.by_hop(nodes, function.inputs).sum(0))
     accuracy = float((function.scores(nodes, vectors).argmax(1) == labels).mean())
-    losses: list[float | None] = []
+    changes: list[float | None] = []
     for metapath in metapaths:
         without = vectors - along_metapath(source, relations, metapath, function.inputs)[nodes]
-        losses.append(accuracy - float((function.scores(nodes, without).argmax(1) == labels).mean()))
-    return losses
+        changes.append(float((function.scores(nodes, without).argmax(1) == labels).mean()) - accuracy)
+    return changes

@@ -7,9 +7,9 @@ A classifier is linear as long as the same hidden units are active. So near a no
 with gradients that are exact for this node; the contribution of a path is path weight · ⟨input of its endpoint,
 gradient of its start⟩. The score of propagated labels is such a sum too, exactly (`Target.label_factors`):
 
-    label score of class c at node i = f_ic Σ_p π(p) u_c(endpoint of p),   π(p) = A(p) / Σ A
+    label score of class c at node i = φ_ic Σ_p q(p) t_c(endpoint of p),   q(p) = A(p) / Σ A
 
-over all paths from i, of weight A(p), to labeled nodes other than i, with u = `Target.label_values` of a label.
+over all paths from i, of weight A(p), to labeled nodes other than i, with t = `Target.label_values` of a label.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabelPaths:
     """The paths from all nodes to labeled ones.
 
     `sums (n, c)`, `total (n, 1)` and `reachable (n, 1)` are the results of `label_propagation`, for the labels `matrix
-    (k, c)` of `labeled (k,)` nodes; `label_weight` is the coefficient of label propagation in the class scores.
+    (k, c)` of `labeled (k,)` nodes; `label_weight` is β, the coefficient of the label scores in the class scores.
     """
 
     paths: AllPaths

@@ -97,9 +97,10 @@ class WeightingComparison:
     gain : Gain or None
         Over uniform weights on the validation labels; None where the two were not compared.
     effective_fraction : float
-        (ΣA)² / ΣA² as a fraction of the sampled paths: 1 for uniform weights.
+        The effective sample size (Σ|a|)² / Σa² as a fraction of the n sampled paths, for their relative weights a
+        (`PaperCGE`: A): 1 for uniform weights.
     weight_by_hop : tuple of float
-        The mean relative weight of paths of 0, 1, … hops.
+        The mean of |a| over the sampled paths of 0, 1, … hops.
     contribution_by_hop : tuple of float
         The contribution of paths of 0, 1, … hops to the score of the predicted class, above their mean contribution to
         all classes; a mean over some nodes.
@@ -151,7 +152,7 @@ class WeightingComparison:
             )
         elif not self.nearly_uniform:
             size = f"Effective sample size of the path weights: {100 * self.effective_fraction:.0f} % of the paths"
-            sentences.append(f"{size} ((Σa)²/(n Σa²) for relative weights a of n paths; uniform weights: 100 %).")
+            sentences.append(f"{size} ((Σ|a|)²/(n Σa²) for relative weights a of n paths; uniform weights: 100 %).")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             extremes = self.strongest_hop, self.weakest_hop
@@ -177,7 +178,7 @@ def weighting_comparison(
     gain: Gain | None,
     seed: int,
 ) -> WeightingComparison:
-    """Return how the weighting of a model compares; `weigh` gives A of paths of node numbers."""
+    """Return how the weighting of a model compares; `weigh` returns what `path_weights` does, for node numbers."""
     longest = explainer.paths.hops + 1
     walker = Walker(graph, longest, max(_WALKS // max(len(graph), 1), 1), seed=seed, stream=("worth",))
     rows = np.linspace(0, walker.num_walks - 1, min(_WALKS, walker.num_walks)).astype(np.int64)

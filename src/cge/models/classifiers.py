@@ -19,11 +19,11 @@ from cge.models.propagation import FixedPropagation, TransitionMatrix, normalize
 
 
 class PathClassifier(nn.Module):
-    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores ReLU(e) Vᵀ + c, or e + c where there is no V.
+    """Vectors z = Σ_paths A(p) x(end) W + o, and class scores ReLU(z) Vᵀ + c, or z + c where there is no V.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
-    inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used. A subclass
-    defines the parameters, and W, b, V and c as functions of them; `fixed` is what a model folder stores.
+    inputs are. `label_weight` is the coefficient of the label scores in the class scores, if labels are propagated. A
+    subclass defines the parameters, and W, o, V and c as functions of them; `fixed` is what a model folder stores.
     """
 
     weight: nn.Parameter

@@ -7,7 +7,7 @@ context cosine of its nodes, their common neighbors and degrees, edge features a
 coefficient of their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop
 weights h are uniform path weights.
 
-In a graph with types, s can be normalized by relation r, with a weight ρ for each:
+In a heterogeneous graph, s can be normalized by relation r, with a weight ρ for each:
 
     s(u, v) = ρ_r / (Σ_{r′ at u} ρ_r′) · g(u, v) / (d_ur^(1−b) d_vr^b),   d_ur = Σ_v g(u, v) over the edges of r
 
@@ -58,7 +58,7 @@ class EdgeInputs:
     """Inputs of each transition, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)`.
 
     The last columns of `values` indicate types or relations, from `first_indicator` on; `names` are those of all. In a
-    graph with types, `relations` are the relations of the transitions.
+    heterogeneous graph, `relations` are the relations of the transitions.
     """
 
     values: Any

@@ -104,7 +104,7 @@ class MetapathWeighting:
 
 def _relations(edge_inputs: EdgeInputs) -> RelationGroups:
     if edge_inputs.relations is None:
-        raise TypeError("weights of metapaths need a graph with types")
+        raise TypeError("weights of metapaths need a heterogeneous graph (node or edge types)")
     return edge_inputs.relations
 
 

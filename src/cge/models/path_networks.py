@@ -61,8 +61,9 @@ class PathTree:
 class PathWeighting(nn.Module):
     """A network that computes path weights. Subclass it for a custom one.
 
-    Implement `score`, and `project` if part of the work can be done once per node. Both must be differentiable in the
-    network's parameters. The constructor takes `dim`, the dimension of the step vectors.
+    Implement `score`, and `project` if part of the work can be done once per vector: per node in `PaperCGE`, per
+    transition (edge in one direction) in `CGE`. Both must be differentiable in the network's parameters. The
+    constructor takes `dim`, the dimension of the vectors along a path (`CGE`: step vectors, see docs/concepts.md).
 
     Attributes
     ----------

@@ -255,8 +255,8 @@ def label_propagation(
     """Return, for each node, sums over all paths to the labeled `nodes (k,)`, whose labels are `labels (k, c)`.
 
     They are the sum of path weight × label, `(n, c)`, the sum of the path weights, `(n, 1)`, and whether there is such
-    a path, `(n, 1)`. Own labels are left out, closed walks included, for the nodes `leave_one_out` (default: all), or
-    for all `nodes` with `closed_walks`. Leaving them out costs far more than the propagation itself; it is cheaper with
+    a path, `(n, 1)`. A node's own label is excluded, closed walks included, for the nodes `leave_one_out` (default:
+    all), or for all `nodes` with `closed_walks`. This costs far more than the propagation itself; it is cheaper with
     the `symmetric` form of `weights` (see `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights`
     of `nodes`, is passed.
     """
@@ -273,6 +273,6 @@ def label_propagation(
         nodes = nodes if leave_one_out is None else nodes[np.isin(nodes, leave_one_out)]
         closed_walks = closed_walk_weights(transitions, weights, hop_weights, nodes, symmetric)
     total[nodes] -= closed_walks[:, None] * inputs[nodes]
-    label_weight = total[:, -1:]
-    reachable = label_weight > 1e-9 * with_own  # less is what rounding left of a node's own label
-    return total[:, :-1], label_weight, reachable
+    weight_sum = total[:, -1:]
+    reachable = weight_sum > 1e-9 * with_own  # less is what rounding left of a node's own label
+    return total[:, :-1], weight_sum, reachable

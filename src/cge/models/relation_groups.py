@@ -1,4 +1,4 @@
-"""The transitions of a graph with types in groups: those of one relation that leave, or enter, the same node."""
+"""The transitions of a heterogeneous graph in groups: those of one relation that leave, or enter, the same node."""
 
 from __future__ import annotations
 

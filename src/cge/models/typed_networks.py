@@ -1,4 +1,4 @@
-"""Graph neural networks for graphs with types, for comparison: R-GCN, and a network over metapaths as in SeHGNN."""
+"""Graph neural networks for heterogeneous graphs, for comparison: R-GCN, and a network over metapaths as in SeHGNN."""
 
 from __future__ import annotations
 

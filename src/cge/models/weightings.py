@@ -4,7 +4,7 @@ A weighting is one of four kinds:
 
 - *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
 - *learned edges*: an `EdgeWeighting` trained from the best closed-form one, with or without hop weights and b;
-- *metapaths*: a `MetapathWeighting`, in a graph with types;
+- *metapaths*: a `MetapathWeighting`, in a heterogeneous graph (node or edge types);
 - *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed-form weighting.
 
 Legal values and help of the parameter `weighting`, the candidates of the model search and its dry run are derived from
@@ -26,24 +26,26 @@ if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
-Network = Callable[[int], "PathWeighting"]  # takes the dimension of the step vectors
+Network = Callable[[int], "PathWeighting"]  # takes the dimension of the vectors along a path
 
 
 @dataclass(frozen=True)
 class SearchRole:
     """When and how the model search compares a weighting.
 
-    Simpler weightings come first. With `mlp_only` it is a candidate only where the classifier `mlp` is selected without
-    label propagation: there neighbors often have other classes (heterophily), and it matters which hops are used.
+    `group` is one of "simple" (uniform and degree, which are compared whatever they cost), "closed form", "hop
+    profile", "metapaths" (the same weight for all) and "learned"; they are compared in this order. With `mlp_only` it
+    is a candidate only if the classifier `mlp` is best or ties with the best, without label propagation: then
+    neighbors often have other classes (heterophily), and it matters which hops are used.
     """
 
-    stage: str = "closed form"  # "simple", "closed form", "hop profile", "metapaths" or "learned"
+    group: str = "closed form"
     mlp_only: bool = False
 
 
 @dataclass(frozen=True)
 class WeightingSpec:
-    """A path weighting: one of `closed_form`, `network`, or learned edge weights (neither).
+    """A path weighting: one of `closed_form`, `network`, or learned coefficients of edge inputs (neither).
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
@@ -94,9 +96,9 @@ def register_weighting(spec: WeightingSpec) -> WeightingSpec:
     Examples
     --------
     >>> import cge
-    >>> def two_hops(edge_inputs, hops):  # only walks of exactly two hops
+    >>> def two_hops(edge_inputs, hops):  # only paths of two hops
     ...     return cge.EdgeWeighting([0.0] * len(edge_inputs), 0.0, 0.5, [0.0, 0.0, 1.0] + [0.0] * (hops - 2))
-    >>> spec = cge.WeightingSpec("two-hops", "only walks of exactly two hops", closed_form=two_hops, min_hops=2)
+    >>> spec = cge.WeightingSpec("two-hops", "only paths of two hops", closed_form=two_hops, min_hops=2)
     >>> cge.register_weighting(spec).kind
     'closed form'
     >>> del cge.models.weightings.WEIGHTINGS["two-hops"]
@@ -129,7 +131,7 @@ def is_learned(weighting: str | Network) -> bool:
 def is_hop_profile(name: str) -> bool:
     """Return whether a weighting uses only some hops."""
     role = WEIGHTINGS[name].search if name in WEIGHTINGS else None
-    return role is not None and role.stage == "hop profile"
+    return role is not None and role.group == "hop profile"
 
 
 def closed_form(name: str, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
@@ -208,37 +210,36 @@ def _register_all() -> None:
     )
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
-    for b, name in ((0.0, "uniform"), (0.5, "degree")):
+    for b, name, of_graph in ((0.0, "uniform", " of a heterogeneous graph (node or edge types)"), (0.5, "degree", "")):
         make = partial(_hop_profile, (), b, by_relation=True)
-        text = f"as {name!r}, normalized within each relation of a graph with types"
+        text = f"as {name!r}, normalized within each relation{of_graph}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
-    text = "learned, sparse weights of metapaths: sequences of relations, without self-loops"
+    text = "learned weights of metapaths (sequences of relations), small ones set to 0"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
-    for (edges, length), b in product(((1, " of 1 edge"), (2, " of 2 edges"), (None, "")), (0.0, 0.5)):
+    for (edges, length), b in product(((1, " of 1 relation"), (2, " of up to 2 relations"), (None, "")), (0.0, 0.5)):
         text = f"the same weight for the node itself and all metapaths{length}, with normalization exponent b = {b:g}"
         same: dict[str, Any] = {"metapaths": True, "same_metapaths": (edges, b), "selectable": False}
-        name = f"same metapaths{length} (b={b:g})"
+        name = f"equal weights of metapaths{length} (b={b:g})"
         register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **same))
-    text = "learned weights of relations, and of edges within each"
+    text = "learned weights of relations, and of edge inputs within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
-    register_weighting(WeightingSpec("edges", "learned edge weights", train_hops=False, search=learned))
-    text = "learned edge weights, hop weights and normalization exponent"
+    text = "learned coefficients of edge inputs (similarity, degrees, edge types)"
+    register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))
+    text = "as 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    of_path = "the step vectors of a path"
-    register_weighting(WeightingSpec("average", f"a linear layer on the mean of {of_path}", network=average))
-    register_weighting(WeightingSpec("cnn", f"a CNN over {of_path}", network=cnn))
-    register_weighting(WeightingSpec("lstm", f"an LSTM over {of_path}", network=lstm))
+    text = "a linear layer on the mean of the vectors along a path"
+    register_weighting(WeightingSpec("average", text, network=average))
+    register_weighting(WeightingSpec("cnn", "a CNN over these vectors", network=cnn))
+    register_weighting(WeightingSpec("lstm", "an LSTM over these vectors", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
     register_weighting(WeightingSpec("0 hops", text, make, search=role, selectable=False))
     shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
     for (name, shape), b in product(shapes.items(), (0.0, 0.5, 1.0)):
-        text, make = (
-            f"only walks of exactly {name}, with normalization exponent b = {b:g}",
-            partial(_hop_profile, shape, b),
-        )
+        hops = name.replace("+", " or ")
+        text, make = f"only paths of {hops}, normalization exponent b = {b:g}", partial(_hop_profile, shape, b)
         spec = WeightingSpec(f"{name} (b={b:g})", text, make, search=role, selectable=False)
         register_weighting(replace(spec, min_hops=len(shape) - 1))
 

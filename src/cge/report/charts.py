@@ -1,4 +1,4 @@
-"""The data of charts: paths with the largest contributions, their relative weights, training curves, the embedding."""
+"""The data of charts: paths with the largest contributions, relative weights, training curves, vectors in 2-D."""
 
 from __future__ import annotations
 
@@ -148,11 +148,11 @@ def relevance_matrix(
 def check_projection(name: str) -> None:
     """Refuse an unknown projection, and one whose package is not installed."""
     if name not in PROJECTIONS:
-        raise InputError(parameter="map", expected="'pca' or 'umap'", found=name)
+        raise InputError(parameter="projection", expected="'pca' or 'umap'", found=name)
     if name == "umap" and find_spec("umap") is None:
-        problem = Message.of("{map} needs the package umap-learn", map="umap")
-        hint = Message.of("run pip install 'cge[umap]', or use {map}", map="pca")
-        raise InputError(problem, parameter="map", hint=hint)
+        problem = Message.of("{projection} needs the package umap-learn", projection="umap")
+        hint = Message.of("run pip install 'cge[umap]', or use {projection}", projection="pca")
+        raise InputError(problem, parameter="projection", hint=hint)
 
 
 def project(vectors: Array, name: str, seed: int) -> Array:

@@ -59,7 +59,7 @@ _ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": 
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Labels `(n, c)` and predictions of all nodes; those `shown` on the map; `listed` are also those on paths only."""
+    """Labels `(n, c)` and predictions of all nodes; those `shown` in 2-D; `listed` are also those on paths only."""
 
     train_labels: Array
     labels: Array
@@ -74,7 +74,7 @@ class _Nodes:
 
     @property
     def class_sizes(self) -> Array:
-        """Nodes on the map by label or, without a label, by prediction, `(c,)`."""
+        """Nodes shown by label or, without a label, by prediction, `(c,)`."""
         one_hot = np.eye(self.labels.shape[1], dtype=np.int64)[self.predicted]
         return np.asarray(np.where(self.labels.any(1, keepdims=True), self.labels, one_hot)[self.shown].sum(0))
 
@@ -112,18 +112,18 @@ def _compressed(text: str) -> str:
 def report_contents(
     model: PathEstimator,
     *,
-    name: str = "",
+    title: str = "",
     test_labels: Array | None = None,
     method_scores: Sequence[dict[str, Any]] = (),
     command: str = "",
     projection: str = "pca",
 ) -> dict[str, Any]:
-    """Return everything that the page shows of a graph called `name`.
+    """Return everything that the page shows; `title` is the name of the graph.
 
     `test_labels`, `(n,)` class numbers of `model.classes_` with −1 for unknown or `(n, c)` zeros and ones, are labels
     of nodes that were not trained on: they are shown, and the model is scored on them, by default on its validation
     labels. `method_scores` are the rows of `compare_methods`, by default only that of the model. `command` repeats the
-    training, by default that of the model, or the call in Python. `projection` is that of the map, "pca" or "umap".
+    training, by default that of the model, or the call in Python. `projection` of the vectors is "pca" or "umap".
     """
     if not hasattr(model, "fitted_"):
         raise InputError("a report needs a trained model", hint="call fit first")
@@ -131,8 +131,7 @@ def report_contents(
     scored = scored_nodes(model, test_labels)
     rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])
     classes, target = [str(label) for label in model.classes_], model.fitted_.target
-    train_labels = _label_matrix(model, None)
-    labels = train_labels | _label_matrix(model, test_labels)
+    train_labels, labels = _label_matrices(model, test_labels)
     shown = _select_nodes(train_labels, labels)
     paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
     weights = [(path, weight) for of_node in paths for path, weight, _, kind in of_node.paths if kind != LABEL]
@@ -145,8 +144,8 @@ def report_contents(
     captions["colors-caption"] = sentences.color_caption(target.multilabel, len(classes), len(_COLORS))
     captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
     return {
-        "title": f"cge: {name or f'{len(labels):,} nodes'}",
-        "summary": sentences.summary_sentences(model, name, scored, rows),
+        "title": f"cge: {title or f'{len(labels):,} nodes'}",
+        "summary": sentences.summary_sentences(model, title, scored, rows),
         "weighting": sentences.weighting_sentences(model, scored, rows),
         "captions": captions,
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
@@ -176,13 +175,17 @@ def report_contents(
     }
 
 
-def _label_matrix(model: PathEstimator, test_labels: Array | None) -> Array:
-    """Return the training labels, or test labels, as zeros and ones, `(n, c)`; rows of other nodes are zero."""
-    train, target = model.fitted_.train, model.fitted_.target
-    nodes = train.nodes if test_labels is None else np.flatnonzero(target.labeled(test_labels))
-    matrix = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
-    matrix[nodes] = train.matrix if test_labels is None else target.matrix(test_labels[nodes])
-    return matrix
+def _label_matrices(model: PathEstimator, test_labels: Array | None) -> tuple[Array, Array]:
+    """Return the training labels, and all known labels, as zeros and ones, `(n, c)`; rows of other nodes are zero."""
+    fitted, target = model.fitted_, model.fitted_.target
+    train_labels = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
+    train_labels[fitted.train.nodes] = fitted.train.matrix
+    labels = train_labels.copy()
+    labels[fitted.validation.nodes] |= np.asarray(fitted.validation.matrix, np.int64)
+    if test_labels is not None:
+        nodes = np.flatnonzero(target.labeled(test_labels))
+        labels[nodes] |= np.asarray(target.matrix(test_labels[nodes]), np.int64)
+    return train_labels, labels
 
 
 def _select_nodes(train_labels: Array, labels: Array) -> Array:
@@ -208,7 +211,7 @@ def _color_groups(sizes: Array) -> list[dict[str, Any]]:
 
 
 def _node_table(model: PathEstimator, nodes: _Nodes, projection: str) -> dict[str, Any]:
-    """Return the columns of the nodes on the page; those on the map come first, and have keys."""
+    """Return the columns of the nodes on the page; those shown in 2-D come first, and have keys."""
     explainer, listed = model.explainer(), nodes.listed
     projected = project(model.embedding_[nodes.shown], projection, model.random_state)
     ensemble = explainer.classifier.count > 1
@@ -281,7 +284,7 @@ def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
 
 
 def _metapaths(model: PathEstimator) -> list[dict[str, Any]]:
-    """Return the metapaths with the largest contributions; none without types, and for networks."""
+    """Return the metapaths with the largest contributions; none without node or edge types, and for networks."""
     with suppress(InputError):
         return [row.to_dict() for row in model.metapaths(_TOP_METAPATHS)]
     return []

@@ -186,7 +186,7 @@
     marker: { color: "#2f6fd0" },
   }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, yaxis: { title: { text: "hop weight" } }, showlegend: false });
   const metapaths = [...data.metapaths].reverse(); // the library draws bars from the bottom
-  const without = (row) => (row.accuracy_loss === null ? "" : `<br>change in validation accuracy without it: ${(-100 * row.accuracy_loss).toFixed(1)} percentage points`);
+  const without = (row) => (row.accuracy_change === null ? "" : `<br>change in validation accuracy without it: ${(100 * row.accuracy_change).toFixed(1)} percentage points`);
   draw("metapaths", metapaths.length ? [["uniform weights", "uniform_weight", "#97a5b8"], ["this model", "weight", "#2f6fd0"]].map(([name, key, color]) => ({
     type: "bar", orientation: "h", name, y: metapaths.map((row) => plain(row.metapath)), x: metapaths.map((row) => row[key]), marker: { color },
     text: metapaths.map((row) => `contribution ${(100 * row.contribution).toFixed(1)} %${without(row)}`), textposition: "none",
@@ -375,7 +375,7 @@
     } else card.append(make("p", "No path contributes to the prediction of this node.", "caption"));
     if (data.notes[key]) card.append(make("p", data.notes[key], "caption"));
     if (data.neighbors[key] && data.neighbors[key].length) {
-      card.append(make("p", "Nearest nodes in the embedding:", "caption"));
+      card.append(make("p", "Nodes with the most similar vectors:", "caption"));
       const list = make("ul", undefined, "near");
       for (const other of data.neighbors[key]) list.append(nodeButton(other));
       card.append(list);

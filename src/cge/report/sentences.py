@@ -17,6 +17,13 @@ from cge.models.weightings import WEIGHTINGS
 from cge.report.scored_nodes import ScoredNodes, score_vectors
 from cge.training.classifier_registry import CLASSIFIERS
 
+_LOSSES = {  # columns of a history
+    "supervised_loss": "Supervised loss: mean loss of the training labels.",
+    "consistency_loss": "Consistency loss: distance between the predictions of augmented inputs and their mean.",
+    "path_loss": "Path loss: skip-gram loss of a sample of paths.",
+    "outer_loss": "Outer loss: the loss by which the path weights are trained.",
+}
+
 
 def summary_sentences(
     model: PathEstimator, name: str, scored: ScoredNodes | None, rows: list[dict[str, Any]]
@@ -76,22 +83,11 @@ def captions(
     classifier = model.explainer().classifier
     ensemble = classifier.count > 1
     attributed = "" if model.fitted_.exact else " For PaperCGE contributions are an attribution, not an exact sum."
-    classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
-    symbols = "A(p): weight of path p, the output of the network, from 0 to 1."
-    if model.fitted_.exact:
-        symbols = "Relative weight: path weight A(p) divided by that under uniform weights"
-        symbols += "; θ: coefficients of the edge inputs."
-        if _uses_network(model):
-            symbols = (
-                "Relative weight: output of the network (0 to 1) times the weight under the closed-form weighting its "
-                "walks are sampled from, divided by that under uniform weights; only ratios between paths of one node "
-                "are meaningful."
-            )
-    refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     return {
-        "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
+        "curves-caption": _curves_caption(model),
         "map-caption": f"Vectors (embeddings), scaled to unit length, in two dimensions ({projection}). Colors show "
-        f"labels or, for nodes without a label, predictions. Click a node to see its paths.{part}",
+        "labels (training, validation and test) or, for nodes without a label, predictions. Click a node to see its "
+        f"paths.{part}",
         "explorer-caption": "What contributes most to the score (logit) of the predicted class, positive or negative: "
         "the endpoints of paths, with their features and training labels, and single paths. A path is a walk: "
         "nodes may repeat, and every node has a self-loop. In the drawings of paths, a ring marks nodes with a "
@@ -102,7 +98,7 @@ def captions(
         f"calibrated. Larger points stand for more predictions. Expected calibration error: {error}, on {labels}",
         "strongest-caption": "The following charts show the paths with the largest contributions of each node, not all "
         "paths. Since these are selected by contribution, large weights are more frequent than among all paths.",
-        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} {symbols}",
+        "weighting-caption": _weighting_caption(model),
         "faithfulness-caption": "Probability of the predicted class as paths are deleted from the propagated inputs of "
         "a node, or inserted, in the order of their contributions, of their path weights |A(p)|, or at random. Only "
         f"the up to {MAX_PATHS:,} paths of each node with the largest weights are deleted or inserted; mean over "
@@ -110,6 +106,43 @@ def captions(
         "for the prediction. The gap between “by contribution” and “by weight” shows what contributions add to weights."
         + (f" The probability is that of {classifier}." if ensemble else ""),
     }
+
+
+def _curves_caption(model: PathEstimator) -> str:
+    """Return the best epoch and what the curves mean."""
+    refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
+    history = model.history_ if model.selection_history_ is None else model.selection_history_
+    curves = [text for name, text in _LOSSES.items() if any(row.get(name) is not None for row in history.rows())]
+    return " ".join([f"Best epoch {model.best_epoch_} (dotted line){refit}.", *curves])
+
+
+def _weighting_caption(model: PathEstimator) -> str:
+    """Return the weighting with its classifiers, and what the names in its charts mean."""
+    spec = WEIGHTINGS.get(model.weighting_)
+    texts = [f"Weighting: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
+    if not model.fitted_.exact:
+        return f"{texts[0]} A(p): weight of path p, the output of the network, from 0 to 1."
+    texts.append(f"Classifiers: {', '.join(getattr(model, 'classifiers_', ()))}.")
+    if _uses_network(model):
+        texts.append(
+            "Relative weight: output of the network (0 to 1) times the weight under the closed-form weighting its "
+            "walks are sampled from, divided by that under uniform weights; only ratios between paths of one node "
+            "are meaningful."
+        )
+    else:
+        texts.append("Relative weight: path weight A(p) divided by that under uniform weights.")
+    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hop_weights": []}
+    if any(parameters["coefficients"].values()):
+        texts.append(
+            "Edge inputs: standardized numbers of each edge, such as the cosine of the features of its nodes, each "
+            "aggregated with those of its neighbors (context cosine); where θ is positive, edges with large values "
+            "have larger weights."
+        )
+    if parameters["hop_weights"]:
+        texts.append("Hop weight: factor of the weights of all paths with that number of hops.")
+    if model.graph_.num_relations > 1:
+        texts.append("Metapath: sequence of the node and edge types along a path.")
+    return " ".join(texts)
 
 
 def color_caption(multilabel: bool, n_classes: int, n_colors: int) -> str:

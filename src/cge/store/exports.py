@@ -142,11 +142,11 @@ def _as_graphml(export: Export, stream: BinaryIO) -> None:
 
 
 def _as_text(delimiter: str, export: Export, stream: BinaryIO) -> None:
-    write_text_table(stream, {"id": export.ids} | export.vector_columns, delimiter, exact=export.exact)
+    write_text_table(stream, {"node": export.ids} | export.vector_columns, delimiter, exact=export.exact)
 
 
 VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
-    ".parquet": lambda export, stream: write_parquet_table(stream, {"id": export.ids, "vector": export.vectors}),
+    ".parquet": lambda export, stream: write_parquet_table(stream, {"node": export.ids, "vector": export.vectors}),
     ".csv": partial(_as_text, ","),
     ".tsv": partial(_as_text, "\t"),
     ".txt": lambda export, stream: write_word2vec_text(stream, export.texts, export.vectors),

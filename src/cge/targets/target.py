@@ -142,10 +142,10 @@ class Target(ABC):
         """Return what labels `(k, c)` contribute to each output before `label_factors`, `(k, c)`; affine in labels."""
 
     def label_factors(self, mean: Array) -> Array:
-        """Return f `(q, c)` such that the label score is f · mean, of the weighted mean of label values `(q, c)`.
+        """Return φ `(k, c)` such that the label score is φ · mean, of the weighted mean of label values `(k, c)`.
 
         `mean` is that of `label_values` over all paths to labeled nodes. So each path to a labeled node j contributes
-        f · π · label_values_j, where π is its share of the path weights, and the contributions add up to the score.
+        φ · q · label_values_j, where q is its share of the path weights, and the contributions add up to the score.
         """
         return np.ones_like(mean)
 

@@ -1,4 +1,4 @@
-"""Evaluation of candidates: short trainings, compared on the validation labels, within a budget of work.
+"""Evaluation of candidates: short training runs, compared on the validation labels, within a budget of work.
 
 Candidates are compared node by node, so that the standard error is that of the paired difference.
 """
@@ -34,7 +34,7 @@ _Key = TypeVar("_Key")
 
 
 class Training(NamedTuple):
-    """A training up to `last_epoch`, or until it stops, and the name of its checkpoint."""
+    """A training run up to `last_epoch`, or until it stops, and the name of its checkpoint."""
 
     trainer: PathTrainer
     checkpoint: str
@@ -88,7 +88,7 @@ def score_candidate(trainer: PathTrainer) -> CandidateScore:
 
 
 def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0) -> bool:
-    """Return whether a candidate is better than chance explains.
+    """Return whether a candidate is better by `margin` standard errors; else the two tie.
 
     Its accuracy is higher by more than `margin` standard errors of the paired difference, or it is not lower and the
     log loss is lower by more than twice as many standard errors.
@@ -101,7 +101,7 @@ def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: floa
 
 
 def ties_with_best(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> list[_Key]:
-    """Return the key of the most accurate candidate, and those of others that it is not better than, by accuracy."""
+    """Return the keys of the most accurate candidate and of those that tie with it (see `is_better`), by accuracy."""
     best, *others = sorted(scores, key=lambda name: scores[name].rank, reverse=True)
     return [best, *(name for name in others if not is_better(scores[best], scores[name], margin))]
 
@@ -109,7 +109,7 @@ def ties_with_best(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -
 class CandidateEvaluator:
     """Trains and scores candidates within a budget of work; what several of them need is computed once.
 
-    `train` runs trainings, which are independent of each other; by default one after the other, and nothing is saved.
+    `train` does training runs, which are independent of each other; by default one after the other, and saves nothing.
     `trainers`, which take memory, and `scores` are by weighting, classifier and label propagation.
     """
 
@@ -164,14 +164,14 @@ class CandidateEvaluator:
         return max(1, int(_NUMBERS_AT_ONCE / max(numbers, 1)))
 
     def release(self, name: str) -> None:
-        """Forget the trainings of a weighting that was not selected; their scores are kept."""
+        """Drop the trained models of a weighting that was not selected; their scores are kept."""
         self.trainers = {key: trainer for key, trainer in self.trainers.items() if key.weighting != name}
         for cache in (self._propagations, self._label_scores, self._propagated_inputs, self._labeled_inputs):
             cache.pop(name, None)
         self.data.closed_walks.pop(name, None)
 
     def release_others(self, names: set[str], label_propagation: bool) -> None:
-        """Forget all trainings but those of some weightings, with or without label propagation."""
+        """Drop all trained models but those of some weightings, with or without label propagation."""
         self.trainers = {
             key: trainer for key, trainer in self.trainers.items() if key.label_propagation == label_propagation
         }

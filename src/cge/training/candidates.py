@@ -3,18 +3,19 @@
 Candidates are derived from the registries of weightings and classifiers, the settings and the size of the problem,
 before anything is trained; their conditions on earlier results are evaluated just before each. The *reference* is the
 weighting with which the search begins: that of the settings or, with "auto", `degree` (`0 hops` for inputs="walks").
-The stages, in the order in which they are printed:
+The stages:
 
-1. *start of learning*: which closed form a learned weighting starts from; with "auto" just before it is learned;
-2. *label propagation*: whether propagated training labels are added to the class scores;
-3. *classifier*: which classifiers suit the reference;
-4. *weighting*: which weighting replaces the reference, the simpler ones first, as far as the work budget allows;
-5. *final classifier*: which classifiers suit the selected weighting, where it is not the reference;
-6. *uniform weights*: for comparison, where they were not evaluated before;
-7. *final training*: the selected model, which is trained until it stops.
+- *weight initialization*: which closed form a learned weighting starts from. It comes first if the settings name a
+  learned weighting; with "auto" it is within the stage *weighting*, after the closed forms;
+- *label propagation*: whether propagated training labels are added to the class scores;
+- *classifier*: which classifiers suit the reference;
+- *weighting*: which weighting replaces the reference, closed forms first, as far as the work budget allows;
+- *final classifier*: which classifiers suit the selected weighting, if it is not the reference;
+- *uniform weights*: for comparison, if they were not evaluated before;
+- *final training*: the selected model, which is trained until it stops.
 
-With fewer than five validation labels, or where settings leave nothing open, only the last stage remains. There is no
-estimate of seconds: which candidates win and when patience ends decides how long a fit takes.
+With fewer than five validation labels, or if the settings leave nothing open, only the last stage remains. There is no
+estimate of seconds: the time depends on which candidates win and when early stopping ends their training.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class SearchState:
 
     reference: str
     label_propagation: bool
-    propagation_gain: float = 0.0  # accuracy that label propagation gains with the default classifier, if significant
+    propagation_gain: float = 0.0  # in accuracy, with the default classifier; 0 unless above two standard errors
     best_classifier: str = ""
     classifiers: tuple[str, ...] = ()
-    simple: str = ""  # the better of the simple weightings, degree and uniform
+    simple: str = ""  # the better of degree and uniform
     closed_form: str = ""  # the best closed form
     weighting: str = ""
     evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
@@ -74,7 +75,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that the search trains for some epochs and compares, if all `conditions` hold at its turn.
+    """A model that the search trains for some epochs and compares, if all its `conditions` hold by then.
 
     `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. Those that are `required`
     are evaluated whatever remains of the budget. `work` is in multiplications.
@@ -103,11 +104,11 @@ class Candidate:
 _WITH_PROPAGATION = Condition("if label propagation is selected", lambda state: state.label_propagation)
 _WITHOUT_PROPAGATION = Condition("if label propagation is not selected", lambda state: not state.label_propagation)
 _SMALL_GAIN = Condition(
-    f"if label propagation gains at most {100 * MAX_GAIN:.0f} percentage points",
+    f"if label propagation gains more than 2 standard errors, at most {100 * MAX_GAIN:.0f} points",
     lambda state: 0 < state.propagation_gain <= MAX_GAIN,
 )
 _MLP_ONLY = Condition(
-    f"if {DEFAULT_CLASSIFIER} is selected without label propagation",
+    f"if {DEFAULT_CLASSIFIER} is best or ties with the best, without label propagation",
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
 _USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
@@ -183,17 +184,17 @@ class _Listing:
             return SELECTED
         return DEFAULT_CLASSIFIER if self.settings.classifier == "auto" else self.settings.classifier
 
-    def _specs(self, *stages: str) -> list[WeightingSpec]:
-        """Return the weightings of some stages that can be used, stage by stage."""
+    def _specs(self, *groups: str) -> list[WeightingSpec]:
+        """Return the weightings of some groups that can be used, group by group."""
         problem = self.settings.hops, self.problem.features, self.problem.relations
         specs = [spec for spec in WEIGHTINGS.values() if spec.applies(*problem)]
-        return [spec for stage in stages for spec in specs if spec.search is not None and spec.search.stage == stage]
+        return [spec for group in groups for spec in specs if spec.search is not None and spec.search.group == group]
 
     def _starts(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
         specs = sorted(self._specs("simple", "closed form"), key=lambda spec: spec.name != "degree")
         for spec in specs:
             simple = (_simple_is(spec.name),) if conditions and spec in self._specs("simple") else ()
-            yield self._candidate("start of learning", spec.name, DEFAULT_CLASSIFIER, labels, *simple, *conditions)
+            yield self._candidate("weight initialization", spec.name, DEFAULT_CLASSIFIER, labels, *simple, *conditions)
 
     def _label_propagation(self) -> Iterator[Candidate]:
         for labels in ("yes", "no"):
@@ -261,7 +262,8 @@ class _Listing:
 def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, entries: int, columns: int) -> float:
     """Return about how many bytes a fit of the path encoder needs; `entries` and `columns` are those of the inputs.
 
-    The trainings of the reference, of a candidate compared with it, and of averaged weightings are alive at once.
+    The training runs of the reference, of a candidate compared with it, and of averaged weightings are in memory at
+    the same time.
     """
     settings, size, name = work.settings, work.size, candidates[-1].weighting
     first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
@@ -269,18 +271,18 @@ def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, e
     compared = set(named) if any(each.stage == "weighting" for each in candidates) else set()
     widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
     averaged = MAX_AVERAGED - 1 if compared else 0
-    alive = sum(map(work.propagated_dim, [*named, *compared])) + averaged * settings.dim
+    in_memory = sum(map(work.propagated_dim, [*named, *compared])) + averaged * settings.dim
     network = name != SELECTED and (name not in WEIGHTINGS or WEIGHTINGS[name].network is not None)
     sampled = settings.walks_per_node * (settings.hops + 1) if network else 0
     counted = (
         200 * size.transitions
         + 60 * entries
         + 4 * nodes * (6 * widest + 8 * size.classes)
-        + 20 * columns * alive  # parameters, their gradient, two moments, the best epoch
+        + 20 * columns * in_memory  # parameters, their gradient, two moments, the best epoch
         + 60 * nodes * sampled
         + 4 * nodes * size.columns * averaged  # dense inputs, propagated
     )
-    return _BASE_MEMORY + 1.3 * counted  # a margin for what is alive besides
+    return _BASE_MEMORY + 1.3 * counted  # a margin for everything else
 
 
 def paper_memory(

@@ -178,7 +178,7 @@ for _spec in (
     ClassifierSpec(
         "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
     ),
-    ClassifierSpec("logistic", "logistic regression (ridge regression of numbers), without augmentations", **_LOGISTIC),
+    ClassifierSpec("logistic", "logistic regression (ridge regression if task='regression')", **_LOGISTIC),
     ClassifierSpec("logistic-unit", "'logistic' with propagated inputs of unit length", unit_rows=True, **_LOGISTIC),
     ClassifierSpec("distilled", "an MLP, also trained on propagated labels as soft targets", settings=_DISTILLED),
 ):

@@ -1,7 +1,8 @@
 """Cross-fitting: candidates are compared on training labels, each predicted by a classifier that has not seen it.
 
-For each fold of the training labels a classifier is trained on the other folds, all side by side. An epoch is scored by
-the predictions of all held-out labels together; so are candidates. The selected model is then trained on all labels.
+Documents and messages call this 3-fold cross-validation. For each fold of the training labels a classifier is trained
+on the other folds, all folds epoch by epoch. An epoch is scored by the predictions of all held-out labels together; so
+are candidates. The selected model is then trained on all labels.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class CrossFitTrainer(PathTrainer):
 class CrossFitEvaluator(CandidateEvaluator):
     """Scores candidates on held-out folds; `folds` are pairs of training and held-out nodes.
 
-    Every evaluation takes as many trainings as there are folds, and counts so in the budget.
+    Every evaluation takes as many training runs as there are folds, and counts so in the budget.
     """
 
     fold_evaluator: type[CandidateEvaluator] = CandidateEvaluator
@@ -106,7 +107,7 @@ class CrossFitEvaluator(CandidateEvaluator):
         return CrossFitTrainer(self.task, [each.trainer(*given) for each in self.fold_evaluators], stage)
 
     def release(self, name: str) -> None:
-        """Forget the trainings of a weighting that was not selected; their scores are kept."""
+        """Drop the trained models of a weighting that was not selected; their scores are kept."""
         super().release(name)
         for evaluator in self.fold_evaluators:
             evaluator.release(name)

@@ -1,6 +1,6 @@
-"""Settings of the path encoder, and the work that its trainings take, counted in multiplications.
+"""Settings of the path encoder, and the work of its training runs, counted in multiplications.
 
-Work decides how many epochs a training gets, which classifiers are affordable and how much the model search may
+Work decides how many epochs a training run gets, which classifiers are affordable and how much the model search may
 compare, so that large graphs are trained in a bounded time.
 """
 
@@ -80,7 +80,7 @@ class ProblemSize:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of trainings with some settings on a problem of some size, in multiplications."""
+    """The work of training runs with some settings on a problem of some size, in multiplications."""
 
     settings: EncoderSettings
     size: ProblemSize
@@ -111,9 +111,9 @@ class Work:
         return float(once + spec.evaluate_after * spec.settings.n_augmentations * self.augmentation(classifier))
 
     def search_budget(self) -> float:
-        """Return the work that a model search may take: three full trainings of the most expensive classifier.
+        """Return the work that a model search may take: three full training runs of the most expensive classifier.
 
-        Trainings whose inputs are propagated once are so cheap that they do not count.
+        Training runs whose inputs are propagated once are so cheap that they do not count.
         """
         full = replace(self, settings=replace(self.settings, max_epochs=None))
         costly = [name for name, spec in CLASSIFIERS.items() if not spec.convex and not self.epoch_nodes(name)]

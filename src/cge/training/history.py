@@ -30,7 +30,7 @@ class PaperEpoch:
         that do not train the weighting.
     weight_mean, weight_std : float or None
         Mean and standard deviation of A over the distinct paths.
-    effective_paths : float or None
+    effective_fraction : float or None
         (Σa)²/Σa² relative to the number of distinct paths: 1 if all have the same weight.
     seconds : float
         Duration of the epoch.
@@ -45,7 +45,7 @@ class PaperEpoch:
     outer_loss: float | None
     weight_mean: float | None
     weight_std: float | None
-    effective_paths: float | None
+    effective_fraction: float | None
     seconds: float
 
 
@@ -57,13 +57,16 @@ class Epoch:
     ----------
     epoch, max_epochs : int
         Number of the epoch, from 1, and the maximum.
-    stage : str
-        What is trained; "refit" on all labels after model selection.
+    stage : {"compare", "train", "select", "refit"}
+        "compare": a candidate of the model search; "train": the selected model, or "select" if a refit follows;
+        "refit": the selected model again, on all labels.
     supervised_loss : float
         Mean loss of the training labels over the augmentations.
     consistency_loss : float
         Distance of the augmented predictions from their sharpened mean; 0 while only labels are trained on.
     validation_accuracy, validation_loss : float or None
+        The score by which epochs are selected: accuracy, micro-F1 (multilabel), R² (regression) or macro-F1
+        (`scoring="macro_f1"`); and the loss.
     seconds : float
         Duration of the epoch.
     """

@@ -25,16 +25,16 @@ from cge.targets import Task
 from cge.training.encoder_settings import OuterSettings
 from cge.training.torch_state import one_thread, seeded
 
-MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
+MAX_LOSS_RATIO = 0.95  # to the loss of always predicting the class frequencies; above, learned weights are discarded
 
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training; `beats_chance` where it is clearly below the loss of class priors."""
+    """The outer loss before and after training; `better_than_prior`: clearly below that of the class frequencies."""
 
     before: float
     after: float
-    beats_chance: bool
+    better_than_prior: bool
 
 
 class OuterProblem:
@@ -72,7 +72,7 @@ class OuterProblem:
     def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
         """Minimize the outer loss over the weights, which get their mean over the last third of the noisy steps.
 
-        Where it does not beat chance, the weights are set back to their initial values.
+        If it is not clearly below the loss of the class frequencies, the weights are set back to their initial values.
         """
         warmup, steps = self.settings.warmup_steps, self.settings.steps
         initial = [parameter.detach().clone() for parameter in self.weights]
@@ -85,11 +85,11 @@ class OuterProblem:
                 on_step(step)
         before, after = np.mean(losses[max(warmup - 10, 0) : warmup]), np.mean(losses[warmup + steps - count :])
         prior_loss = self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
-        beats_chance = bool(after < MAX_LOSS_RATIO * prior_loss)
+        better_than_prior = bool(after < MAX_LOSS_RATIO * prior_loss)
         with torch.no_grad():
             for parameter, total, start in zip(self.weights, totals, initial, strict=True):
-                parameter.copy_(total / count if beats_chance else start)
-        return OuterResult(float(before), float(after), beats_chance)
+                parameter.copy_(total / count if better_than_prior else start)
+        return OuterResult(float(before), float(after), better_than_prior)
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
         """Return a classifier's scores of the held-out nodes `held`; `own` are those it is trained on."""

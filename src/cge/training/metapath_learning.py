@@ -78,7 +78,7 @@ def learn_metapath_weights(
 ) -> OuterResult:
     """Set the weights of metapaths to those that predict the held-out labels of `task.folds` best.
 
-    Where these do not beat chance, the weights stay as they are.
+    If these are not predicted clearly better than by the class frequencies, the weights stay as they are.
     """
     train = task.train.numpy()
     limit = max(int(_MAX_NUMBERS / (len(weighting.metapaths) * int(inputs.shape[1]))), 50)
@@ -98,8 +98,8 @@ def learn_metapath_weights(
         optimizer.zero_grad()
         (loss + _PENALTY / len(train) * parts[0].square().sum()).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    beats_chance = losses[-1] < MAX_LOSS_RATIO * task.target.constant_loss(labels, class_weights)
-    if beats_chance:
+    better_than_prior = losses[-1] < MAX_LOSS_RATIO * task.target.constant_loss(labels, class_weights)
+    if better_than_prior:
         weighting.weights = torch.softmax(parts[0], 0).detach().numpy().astype(np.float32)
         weighting.make_sparse(rows.square().sum(2).mean(1).sqrt().numpy())
-    return OuterResult(losses[0], losses[-1], beats_chance)
+    return OuterResult(losses[0], losses[-1], better_than_prior)

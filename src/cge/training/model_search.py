@@ -4,13 +4,13 @@ Three words have one meaning each here. The *reference* is the weighting with wh
 the best one so far, and the *start* the closed form from which a weighting is learned. In a *closed form*, such as
 `degree`, nothing is learned. `cge.training.candidates` lists the stages; their rules are:
 
-- Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
-  standard errors. Where it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must
-  also be more accurate than the classifiers with a consistency loss, which do not use it.
+- Label propagation is used if the classifier `mlp` is more accurate with it than without it by more than two standard
+  errors. If it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must also be more
+  accurate than the classifiers with a consistency loss, which do not use it.
 - The most accurate classifier of the reference is evaluated with other weightings. If another weighting is more
-  accurate, the classifiers are compared again with it.
+  accurate, this classifier and those that tied with it are compared again with that weighting.
 - The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
-  those of other candidates, up to five in all, that it does not beat by one standard error.
+  those of up to four others that tie with it, which `ties_with_best` defines.
 
 Candidates that do not depend on each other's results are trained at the same time (`evaluate_all`).
 """
@@ -23,13 +23,7 @@ from typing import Any
 from cge.errors import Message
 from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import (
-    WEIGHTINGS,
-    closed_form,
-    is_hop_profile,
-    is_learned,
-    same_metapath_forms,
-)
+from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, same_metapath_forms
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
     CandidateKey,
@@ -95,7 +89,7 @@ class ModelSearch:
         return Selection(weighting, classifier, state.label_propagation, results, gain, notices, tuple(averaged))
 
     def _select_members(self, weighting: NamedWeighting) -> list[tuple[NamedWeighting, str]]:
-        """Return the most accurate candidate and those that it does not beat by one standard error, to be averaged.
+        """Return the most accurate candidate and those that tie with it, to be averaged.
 
         With label propagation, which is computed for one weighting only, all have the weighting of the first.
         """
@@ -123,19 +117,20 @@ class ModelSearch:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
-        """Return whether label propagation helps the default classifier and beats the alternatives without it."""
+        """Return whether label propagation helps the default classifier, more than the alternatives without it."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
         with_propagation, without_propagation = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
         while pending := [key for key in self._propagation_keys() if key not in scores]:
             candidates = [(weighting, *key) for key in pending]
             scores |= zip(pending, self.evaluator.evaluate_all(candidates), strict=True)
             if without_propagation in pending:
-                name = CandidateKey(weighting.name, *with_propagation)
-                self._record("label propagation", name, scores[with_propagation], scores[without_propagation])
                 gain, error = scores[with_propagation].accuracy_gain(scores[without_propagation])
                 self.state.propagation_gain = gain if gain > 2 * error else 0.0
         if not scores:
             return self.state.label_propagation
+        for key, score in scores.items():
+            baseline = None if key == without_propagation else scores[without_propagation]
+            self._record("label propagation", CandidateKey(weighting.name, *key), score, baseline)
         best = max(score.accuracy for (_, label_propagation), score in scores.items() if label_propagation)
         alternatives = [score.accuracy for key, score in scores.items() if not key[1] and key != without_propagation]
         return self.state.propagation_gain > 0 and best > max(alternatives, default=0.0)
@@ -179,7 +174,7 @@ class ModelSearch:
         """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
         if not is_learned(self.evaluator.settings.weighting):
             return self._closed_form(self.state.reference)
-        learned = self.learn(self.evaluator.settings.weighting, self.start_of_learning())
+        learned = self.learn(self.evaluator.settings.weighting, self.initial_weighting())
         for name, spec in WEIGHTINGS.items():
             if not spec.learned:
                 self.evaluator.release(name)
@@ -194,9 +189,9 @@ class ModelSearch:
             return NamedWeighting(name, module, start=self._closed_form("degree" if b else "uniform"))
         return NamedWeighting(name, closed_form(name, self.data.edge_scale.names, self.evaluator.settings.hops))
 
-    def start_of_learning(self) -> NamedWeighting:
+    def initial_weighting(self) -> NamedWeighting:
         """Return the closed form from which learning starts: the most accurate with the default classifier."""
-        names = [candidate.weighting for candidate in self._active_candidates("start of learning")] or ["degree"]
+        names = [candidate.weighting for candidate in self._active_candidates("weight initialization")] or ["degree"]
         if len(names) == 1:
             return self._closed_form(names[0])
         candidates = [(self._closed_form(name), DEFAULT_CLASSIFIER, self.state.label_propagation) for name in names]
@@ -213,10 +208,10 @@ class ModelSearch:
         return learned
 
     def _check_outcome(self, outcome: OuterResult, learned: NamedWeighting, start: NamedWeighting) -> None:
-        """Tell users who asked for a learned weighting where it learned nothing."""
-        if not outcome.beats_chance and self.evaluator.settings.weighting != "auto":
+        """Tell users who asked for a learned weighting if nothing was learned."""
+        if not outcome.better_than_prior and self.evaluator.settings.weighting != "auto":
             problem = (
-                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
+                "learning {weighting} did not predict held-out training labels better than a constant; the weights of "
             )
             self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
 
@@ -289,7 +284,7 @@ class ModelSearch:
                 names += [candidate.weighting] if new else []
         if not affordable:
             return []
-        start = best_closed_form if is_hop_profile(best_closed_form.name) else self.start_of_learning()
+        start = best_closed_form if is_hop_profile(best_closed_form.name) else self.initial_weighting()
         self.evaluator.budget -= learning * len(names)
         tasks = [lambda _send, name=name: self.learn(name, start) for name in names]
         n_jobs = self.data.n_jobs if self.evaluator.max_at_once > 1 else 1

@@ -71,7 +71,7 @@ class PathWeightLearner:
 
     @property
     def fold_models(self) -> list[InnerTraining]:
-        """The inner trainings that are not the model itself."""
+        """The inner training runs that are not the model itself."""
         return [fold for fold in self.folds if fold is not self.inner]
 
     def separate(self) -> None:

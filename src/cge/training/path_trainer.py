@@ -1,4 +1,4 @@
-"""What all trainings of classifiers over weighted paths share: the best epoch, validation, propagated labels."""
+"""What all training runs of classifiers over weighted paths share: the best epoch, validation, propagated labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Independent trainings side by side, each in a child process that shares the memory of its parent.
+"""Independent training runs at the same time, each in a child process that shares the memory of its parent.
 
 The Python part of an epoch cannot run in two threads at once, so threads would not use all cores. A child is forked: it
 reads graph and inputs without a copy and sends back what it has trained. Results do not depend on how many run at once.
@@ -30,7 +30,7 @@ def run_side_by_side(
 ) -> list[Any]:
     """Return the results of `tasks`, at most `n_jobs` of which run at a time; their messages go to `receive`.
 
-    A single task, or any where processes cannot be forked safely, runs in this process. An error ends all.
+    A single task, or any where processes cannot be forked safely, runs in this process. An error stops all tasks.
     """
     receive = receive or (lambda _message: None)
     n_workers = min(resolve_jobs(n_jobs), len(tasks))
@@ -77,15 +77,15 @@ def _start(task: Task, threads: int) -> tuple[Connection, Any]:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(task, sender, threads), daemon=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: locks are made anew in the child
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the child re-creates its locks
         process.start()
     sender.close()
     return receiver, process
 
 
 def _run(task: Task, sender: Connection, threads: int) -> None:
-    """Run a task in a child process; where the parent has ended, end too."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the parent, however that ends
+    """Run a task in a child process, which ends if its parent does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with the parent, even if that is killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit_threads(threads)
@@ -110,6 +110,6 @@ def _receive(connection: Connection) -> tuple[str, Any]:
     except EOFError:
         hint = "free memory or use n_jobs=1, and fit again"
         return "error", InputError(
-            "a process that trained a candidate was ended, probably for lack of memory", hint=hint
+            "a process that trained a candidate was killed, probably for lack of memory", hint=hint
         )
     return str(kind), value

@@ -1,4 +1,4 @@
-"""A graph with types from several files: one file of edges per relation, types of nodes, features per node type."""
+"""A heterogeneous graph from several files: one file of edges per relation, types of nodes, features per node type."""
 
 from __future__ import annotations
 
