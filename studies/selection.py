@@ -31,6 +31,7 @@ from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
+from cge.training.side_by_side import ParallelTask
 from studies.cells import Cell, grid_cells
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
 from studies.weights import task_of
@@ -140,9 +141,10 @@ class _HalfTrainer:
         self.task, self.halves, self.labels = task, halves, task.labels[task.validation].numpy()
         self.outputs: list[Array] = []  # (halves, k, c) of each candidate
 
-    def __call__(self, trainings: Sequence[Training]) -> None:
+    def __call__(self, trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
         for trainer, _, epochs in trainings:
             self._train(trainer, epochs)
+        return [task(lambda _message: None) for task in tasks]
 
     def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
         best = [(-np.inf, -np.inf)] * len(self.halves)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cge
+from cge.estimators import encoder_fit
 from cge.training.candidates import MAX_AVERAGED
 from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
@@ -84,15 +85,14 @@ def test_averaged_weightings_are_saved(tmp_path: Path) -> None:
     assert again.explain(3, classifier=1).scores.tolist() == fitted().explain(3, classifier=1).scores.tolist()
 
 
-def test_candidates_are_left_out_if_the_selected_one_is_clearly_better_at_the_end() -> None:
-    settings = SETTINGS | {"random_state": 22}
-    model = quick_cge(**settings).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))  # after 8 of 25 epochs
-    tied = [
-        row for row in model.search_results_ if row["accuracy"] == max(r["accuracy"] for r in model.search_results_)
-    ]
-    assert len(tied) > 1
-    assert model.history_[model.best_epoch_ - 1].validation_accuracy > tied[0]["accuracy"] + 0.1
-    assert len(model.ensemble_) == 1
+def test_candidates_are_left_out_if_the_selected_one_is_clearly_better_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    margins: list[float] = []
+    monkeypatch.setattr(encoder_fit, "is_better", lambda _best, _other, margin: not margins.append(margin))
+    model = quick_cge(max_epochs=150, **SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))
+    assert model.ensemble_ == fitted().ensemble_[:1]
+    assert margins == [2.0] * (len(fitted().ensemble_) - 1)
 
 
 class StopError(Exception):

@@ -33,8 +33,11 @@ class FakeEvaluator(CandidateEvaluator):
     accuracy: Accuracy
     log_loss: Callable[[str], float]
 
-    def evaluate_all(self, candidates: Sequence[tuple[NamedWeighting, str, bool]]) -> list[CandidateScore]:
-        return [self._score(CandidateKey(weighting.name, *others)) for weighting, *others in candidates]
+    def evaluate_beside(
+        self, candidates: Sequence[tuple[NamedWeighting, str, bool]], tasks: Sequence[Any]
+    ) -> tuple[list[CandidateScore], list[Any]]:
+        scores = [self._score(CandidateKey(weighting.name, *others)) for weighting, *others in candidates]
+        return scores, [task(lambda _message: None) for task in tasks]
 
     def _score(self, key: CandidateKey) -> CandidateScore:
         if key not in self.scores:

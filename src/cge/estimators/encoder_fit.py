@@ -45,7 +45,7 @@ from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
-from cge.training.side_by_side import run_side_by_side
+from cge.training.side_by_side import ParallelTask, run_side_by_side
 from cge.training.stored_state import TrainerState
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
@@ -241,28 +241,32 @@ class EncoderFit:
             self.settings.seed if number == 0 else int(random_key(self.settings.seed, "model", number) >> np.uint64(1))
         )
 
-    def _train(self, trainings: Sequence[Training]) -> None:
-        """Do training runs, several at the same time; each continues from its checkpoint, if there is one."""
+    def _train(self, trainings: Sequence[Training], others: Sequence[ParallelTask] = ()) -> list[Any]:
+        """Do training runs, several at the same time, and other tasks, whose results are returned.
+
+        Each run continues from its checkpoint, if there is one.
+        """
         for training in trainings:
             saved = self.checkpoints.read(training.checkpoint)
             if saved is not None:
                 training.trainer.load(saved)
-        if len(trainings) == 1 or resolve_jobs(self.model.n_jobs) == 1:
+        if len(trainings) + len(others) == 1 or resolve_jobs(self.model.n_jobs) == 1:
             for training in trainings:
                 self._train_one(training, self.callback)
-            return
-
+            return [task(lambda _message: None) for task in others]
         for training in trainings:
             if not training.trainer.epochs:
                 training.trainer.run(1, self.callback)  # loads the kernels, which child processes then share
 
-        def task(training: Training, send: Callable[[Any], None]) -> TrainerState:
+        def run(training: Training, send: Callable[[Any], None]) -> TrainerState:
             self._train_one(training, send)
             return training.trainer.state()
 
-        tasks = [partial(task, training) for training in trainings]
-        for training, state in zip(trainings, run_side_by_side(tasks, self.model.n_jobs, self.callback), strict=True):
+        tasks: list[ParallelTask] = [*others, *(partial(run, training) for training in trainings)]
+        results = run_side_by_side(tasks, self.model.n_jobs, self.callback)
+        for training, state in zip(trainings, results[len(others) :], strict=True):
             training.trainer.load(state)
+        return results[: len(others)]
 
     def _train_one(self, training: Training, callback: Callback) -> None:
         write = self.checkpoints.writer(training.checkpoint)

@@ -28,6 +28,7 @@ from cge.training.logistic_training import LogisticTrainer
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import mean_and_error
+from cge.training.side_by_side import ParallelTask
 
 _NUMBERS_AT_ONCE = 1e8  # of propagated inputs in all candidates that are trained at the same time
 _Key = TypeVar("_Key")
@@ -41,7 +42,7 @@ class Training(NamedTuple):
     last_epoch: int | None = None
 
 
-TrainFunction = Callable[[Sequence[Training]], None]
+TrainFunction = Callable[[Sequence[Training], Sequence[ParallelTask]], list[Any]]  # returns the results of the tasks
 
 
 class CandidateKey(NamedTuple):
@@ -143,6 +144,12 @@ class CandidateEvaluator:
 
     def evaluate_all(self, candidates: Sequence[tuple[NamedWeighting, str, bool]]) -> list[CandidateScore]:
         """Return the scores of several candidates, which may be trained at the same time."""
+        return self.evaluate_beside(candidates, ())[0]
+
+    def evaluate_beside(
+        self, candidates: Sequence[tuple[NamedWeighting, str, bool]], tasks: Sequence[ParallelTask]
+    ) -> tuple[list[CandidateScore], list[Any]]:
+        """Return the scores of several candidates, and the results of other tasks that may run at the same time."""
         keys = [CandidateKey(weighting.name, *others) for weighting, *others in candidates]  # type: ignore[arg-type]
         trainings = {}
         for key, candidate in zip(keys, candidates, strict=True):
@@ -151,17 +158,28 @@ class CandidateEvaluator:
                 trainer = self.trainer(*candidate, self.settings.seed, "compare")
                 epochs = self.work.spec(key.classifier).evaluate_after
                 trainings[key] = Training(trainer, _checkpoint("compare", *key), epochs)
-        for first in range(0, len(trainings), self.max_at_once):
-            self._train(list(trainings.values())[first : first + self.max_at_once])
+        runs, count, results = list(trainings.values()), self.max_at_once, []
+        if tasks and count == 1:  # for lack of memory
+            results, tasks = _run_in_turn((), tasks), ()
+        for first in range(0, max(len(runs), 1), count):
+            results += self._train(runs[first : first + count], tasks if first == 0 else ())
         for key, training in trainings.items():
             self.trainers[key], self.scores[key] = training.trainer, score_candidate(training.trainer)
-        return [self.scores[key] for key in keys]
+        return [self.scores[key] for key in keys], results
 
     @property
     def max_at_once(self) -> int:
         """How many candidates are trained at a time, which takes memory; it depends on the size of the graph alone."""
         numbers = self.data.graph.num_nodes * (4 * self.settings.dim + self.work.size.columns)
         return max(1, int(_NUMBERS_AT_ONCE / max(numbers, 1)))
+
+    def gains(self, score: CandidateScore, other: CandidateScore | None) -> tuple[Any, ...]:
+        """Return the gains of a candidate over another in accuracy and log loss, and which that is; None without."""
+        if other is None:
+            return (None,) * 5
+        *names, with_propagation = next(key for key, value in self.scores.items() if value is other)
+        compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
+        return *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
 
     def release(self, name: str) -> None:
         """Drop the trained models of a weighting that was not selected; their scores are kept."""
@@ -239,9 +257,10 @@ class CandidateEvaluator:
         return self._label_scores[weighting.name]
 
 
-def _run_in_turn(trainings: Sequence[Training]) -> None:
+def _run_in_turn(trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
     for training in trainings:
         training.trainer.run(training.last_epoch)
+    return [task(lambda _message: None) for task in tasks]
 
 
 def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: bool) -> str:

@@ -59,7 +59,6 @@ class SearchState:
     propagation_gain: float = 0.0  # in accuracy, with the default classifier; 0 unless above two standard errors
     best_classifier: str = ""
     classifiers: tuple[str, ...] = ()
-    simple: str = ""  # the better of degree and uniform
     closed_form: str = ""  # the best closed form
     weighting: str = ""
     evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
@@ -119,11 +118,6 @@ _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is
 
 def _best_is(classifier: str) -> Condition:
     return Condition(f"if {classifier} is best", lambda state: state.best_classifier == classifier)
-
-
-def _simple_is(name: str) -> Condition:
-    text = f"if {name} is the better of degree and uniform"
-    return Condition(text, lambda state: state.simple == name or is_hop_profile(state.simple))
 
 
 def reference_name(settings: EncoderSettings, inputs: str) -> str:
@@ -193,8 +187,7 @@ class _Listing:
     def _starts(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
         specs = sorted(self._specs("simple", "closed form"), key=lambda spec: spec.name != "degree")
         for spec in specs:
-            simple = (_simple_is(spec.name),) if conditions and spec in self._specs("simple") else ()
-            yield self._candidate("weight initialization", spec.name, DEFAULT_CLASSIFIER, labels, *simple, *conditions)
+            yield self._candidate("weight initialization", spec.name, DEFAULT_CLASSIFIER, labels, *conditions)
 
     def _label_propagation(self) -> Iterator[Candidate]:
         for labels in ("yes", "no"):

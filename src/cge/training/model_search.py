@@ -7,18 +7,18 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - Label propagation is used if the classifier `mlp` is more accurate with it than without it by more than two standard
   errors. If it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must also be more
   accurate than the classifiers with a consistency loss, which do not use it.
-- The most accurate classifier of the reference is evaluated with other weightings. If another weighting is more
-  accurate, this classifier and those that tied with it are compared again with that weighting.
+- The most accurate classifier of the reference is evaluated with other weightings, but for those that are worse than
+  the reference by two standard errors with `mlp`. If another weighting is more accurate, this classifier and those that
+  tied with it are compared again with that weighting.
 - The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
   those of up to four others that tie with it, which `ties_with_best` defines.
 
-Candidates that do not depend on each other's results are trained at the same time (`evaluate_all`).
+Candidates that do not depend on each other's results are trained at the same time (`evaluate_beside`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from cge.errors import Message
 from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
@@ -46,8 +46,9 @@ from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.learned_weighting import OuterResult
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
-from cge.training.side_by_side import run_side_by_side
 from cge.training.weighting_learning import learn_weighting
+
+_CLEAR_MARGIN = 2.0  # standard errors
 
 
 class ModelSearch:
@@ -226,30 +227,65 @@ class ModelSearch:
         """Return the most accurate weighting: closed forms are compared first, then learned ones."""
         state, classifier = self.state, self.state.classifiers[0]
         self.tied = {reference.name: reference}
-        state.simple = state.closed_form = state.weighting = reference.name
+        state.closed_form = state.weighting = reference.name
         score = self._evaluate(reference, classifier)
         self._record("weighting", CandidateKey(reference.name, classifier, state.label_propagation), score)
-        incumbent = best_closed_form = self._compare_weightings((reference, score), self._closed_form_candidates())
-        state.closed_form = best_closed_form[0].name
-        return self._compare_weightings(incumbent, self._learned_candidates(best_closed_form[0]))[0]
+        closed_forms = self._closed_form_candidates()
+        compared = [reference.name, *(weighting.name for weighting, _ in closed_forms)]
+        profiles = any(map(is_hop_profile, compared))  # learning starts from the best of them, which is not known yet
+        learned = [] if profiles else self._affordable_learned(closed_forms)
+        incumbent, weightings = self._compare_weightings((reference, score), closed_forms, learned)
+        state.closed_form = incumbent[0].name
+        if profiles:
+            learned = self._affordable_learned([])
+            start = incumbent[0] if is_hop_profile(incumbent[0].name) else None
+            _, weightings = self._compare_weightings(incumbent, [], learned, start)
+        return self._compare_weightings(incumbent, [(weightings[each.weighting], each) for each in learned])[0][0]
 
     def _compare_weightings(
-        self, incumbent: tuple[NamedWeighting, CandidateScore], compared: Sequence[tuple[NamedWeighting, Candidate]]
-    ) -> tuple[NamedWeighting, CandidateScore]:
-        """Return the most accurate weighting with its score."""
-        state, at_once = self.state, self.evaluator.max_at_once
-        for first in range(0, len(compared), at_once):
-            group = compared[first : first + at_once]
-            keys = [(weighting, self._classifier_of(each), state.label_propagation) for weighting, each in group]
-            for (weighting, candidate), score in zip(group, self.evaluator.evaluate_all(keys), strict=True):
-                key = CandidateKey(weighting.name, self._classifier_of(candidate), state.label_propagation)
-                self._record("weighting", key, score, incumbent[1])
-                if score.rank > incumbent[1].rank:
-                    incumbent, state.weighting = (weighting, score), weighting.name
-                    if candidate.required:
-                        state.simple = weighting.name
-                self._release_worse(weighting)
-        return incumbent
+        self,
+        incumbent: tuple[NamedWeighting, CandidateScore],
+        compared: Sequence[tuple[NamedWeighting, Candidate]],
+        learned: Sequence[Candidate] = (),
+        start: NamedWeighting | None = None,
+    ) -> tuple[tuple[NamedWeighting, CandidateScore], dict[str, NamedWeighting]]:
+        """Return the most accurate weighting with its score, and other weightings that are learned at the same time."""
+        state, names = self.state, list(dict.fromkeys(each.weighting for each in learned))
+        start = self.initial_weighting() if names and start is None else start or incumbent[0]
+        compared = [pair for pair in compared if not self._clearly_worse(*pair)]
+        keys = [(weighting, self._classifier_of(each), state.label_propagation) for weighting, each in compared]
+        tasks = [lambda _send, name=name: self.learn(name, start) for name in names]
+        self.evaluator.budget -= self.evaluator.work.learning(len(self.task.folds)) * len(names)
+        scores, weightings = self.evaluator.evaluate_beside(keys, tasks)
+        for (weighting, classifier, _), score in zip(keys, scores, strict=True):
+            self._record(
+                "weighting", CandidateKey(weighting.name, classifier, state.label_propagation), score, incumbent[1]
+            )
+            if score.rank > incumbent[1].rank:
+                incumbent, state.weighting = (weighting, score), weighting.name
+            self._release_worse(weighting)
+        return incumbent, dict(zip(names, weightings, strict=True))
+
+    def _clearly_worse(self, weighting: NamedWeighting, candidate: Candidate) -> bool:
+        """Return whether a weighting is worse than the reference by two standard errors with the default classifier.
+
+        Then it is not evaluated with another classifier, which takes longer to train, unless it is required.
+        """
+        state, scores = self.state, self.evaluator.scores
+        keys = (
+            CandidateKey(name, DEFAULT_CLASSIFIER, state.label_propagation)
+            for name in (weighting.name, state.reference)
+        )
+        score, reference = map(scores.get, keys)
+        same = self._classifier_of(candidate) == DEFAULT_CLASSIFIER
+        if candidate.required or same or score is None or reference is None:
+            return False
+        worse = is_better(reference, score, _CLEAR_MARGIN)
+        if worse:
+            self._record(
+                "weighting", CandidateKey(weighting.name, DEFAULT_CLASSIFIER, state.label_propagation), score, reference
+            )
+        return worse
 
     def _classifier_of(self, candidate: Candidate) -> str:
         return self.state.classifiers[0] if candidate.classifier == SELECTED else candidate.classifier
@@ -271,25 +307,18 @@ class ModelSearch:
                 affordable.append((self._closed_form(spec.name), candidate))
         return affordable
 
-    def _learned_candidates(self, best_closed_form: NamedWeighting) -> list[tuple[NamedWeighting, Candidate]]:
-        """Return learned weightings, as far as the budget allows; they are learned at the same time."""
-        work, budget, affordable = self.evaluator.work, self.evaluator.budget, []
-        learning, names = work.learning(len(self.task.folds)), []
+    def _affordable_learned(self, closed_forms: Sequence[tuple[NamedWeighting, Candidate]]) -> list[Candidate]:
+        """Return the learned weightings that the budget allows besides some closed forms."""
+        work, affordable, names = self.evaluator.work, [], set()
+        budget = self.evaluator.budget - sum(work.evaluation(self._classifier_of(each)) for _, each in closed_forms)
         for candidate in self._active_candidates("weighting"):
-            new = candidate.weighting not in names
-            needed = work.evaluation(self._classifier_of(candidate)) + (learning if new else 0.0)
+            learning = 0.0 if candidate.weighting in names else work.learning(len(self.task.folds))
+            needed = work.evaluation(self._classifier_of(candidate)) + learning
             if WEIGHTINGS[candidate.weighting].learned and needed <= budget:
                 budget -= needed
                 affordable.append(candidate)
-                names += [candidate.weighting] if new else []
-        if not affordable:
-            return []
-        start = best_closed_form if is_hop_profile(best_closed_form.name) else self.initial_weighting()
-        self.evaluator.budget -= learning * len(names)
-        tasks = [lambda _send, name=name: self.learn(name, start) for name in names]
-        n_jobs = self.data.n_jobs if self.evaluator.max_at_once > 1 else 1
-        learned = dict(zip(names, run_side_by_side(tasks, n_jobs), strict=True))
-        return [(learned[candidate.weighting], candidate) for candidate in affordable]
+                names.add(candidate.weighting)
+        return affordable
 
     def _release_worse(self, weighting: NamedWeighting) -> None:
         """Drop the trained models of weightings that cannot be averaged with the best."""
@@ -325,19 +354,10 @@ class ModelSearch:
         return score.accuracy_gain(scores[best_uniform])
 
     def _record(
-        self,
-        stage: str,
-        key: CandidateKey,
-        score: CandidateScore,
-        other: CandidateScore | None = None,
+        self, stage: str, key: CandidateKey, score: CandidateScore, other: CandidateScore | None = None
     ) -> None:
         """Add a candidate to the results, with its gains over another; without another, only if not listed yet."""
-        gains: tuple[Any, ...] = (None,) * 5
-        if other is not None:
-            evaluated = (key for key, value in self.evaluator.scores.items() if value is other)
-            *names, with_propagation = next(evaluated)
-            compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
-            gains = *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
-        elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
-            return
-        self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
+        if other is not None or all(
+            (row.weighting, row.classifier, row.label_propagation) != key for row in self.results
+        ):
+            self.results.append(SearchResult(stage, *key, score.accuracy, *self.evaluator.gains(score, other)))

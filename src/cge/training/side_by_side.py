@@ -20,13 +20,15 @@ from typing import Any, cast
 from cge.errors import InputError
 from cge.parallel import limit_threads, resolve_jobs
 
-Task = Callable[[Callable[[Any], None]], Any]  # takes a function that sends messages to the parent; returns a result
+ParallelTask = Callable[
+    [Callable[[Any], None]], Any
+]  # takes a function that sends messages to the parent; returns a result
 
 _PR_SET_PDEATHSIG = 1
 
 
 def run_side_by_side(
-    tasks: Sequence[Task], n_jobs: int | None, receive: Callable[[Any], None] | None = None
+    tasks: Sequence[ParallelTask], n_jobs: int | None, receive: Callable[[Any], None] | None = None
 ) -> list[Any]:
     """Return the results of `tasks`, at most `n_jobs` of which run at a time; their messages go to `receive`.
 
@@ -72,7 +74,7 @@ def _can_fork() -> bool:
     return sys.platform == "linux" and not torch.cuda.is_available() and not multiprocessing.current_process().daemon
 
 
-def _start(task: Task, threads: int) -> tuple[Connection, Any]:
+def _start(task: ParallelTask, threads: int) -> tuple[Connection, Any]:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(task, sender, threads), daemon=True)
@@ -83,7 +85,7 @@ def _start(task: Task, threads: int) -> tuple[Connection, Any]:
     return receiver, process
 
 
-def _run(task: Task, sender: Connection, threads: int) -> None:
+def _run(task: ParallelTask, sender: Connection, threads: int) -> None:
     """Run a task in a child process, which ends if its parent does."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with the parent, even if that is killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
