@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from cge.errors import Message
-from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, same_metapath_forms
+from cge.models.weightings import WEIGHTINGS, is_hop_profile, is_learned, same_metapath_forms
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
     CandidateKey,
@@ -46,7 +45,7 @@ from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.learned_weighting import OuterResult
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import SearchResult, Selection
-from cge.training.weighting_learning import learn_weighting
+from cge.training.weighting_learning import closed_form_weighting, learn_weighting
 
 _CLEAR_MARGIN = 2.0  # standard errors
 
@@ -182,13 +181,7 @@ class ModelSearch:
         return learned
 
     def _closed_form(self, name: str) -> NamedWeighting:
-        same, hops = WEIGHTINGS[name].same_metapaths, self.evaluator.settings.hops
-        if same is not None:
-            edges, b = same
-            metapaths = list_metapaths(self.data.edge_inputs, self.task.train.numpy(), hops if edges is None else edges)
-            module = MetapathWeighting(metapaths, [1 / len(metapaths)] * len(metapaths), b)
-            return NamedWeighting(name, module, start=self._closed_form("degree" if b else "uniform"))
-        return NamedWeighting(name, closed_form(name, self.data.edge_scale.names, self.evaluator.settings.hops))
+        return closed_form_weighting(self.evaluator, name)
 
     def initial_weighting(self) -> NamedWeighting:
         """Return the closed form from which learning starts: the most accurate with the default classifier."""
@@ -232,11 +225,11 @@ class ModelSearch:
         self._record("weighting", CandidateKey(reference.name, classifier, state.label_propagation), score)
         closed_forms = self._closed_form_candidates()
         compared = [reference.name, *(weighting.name for weighting, _ in closed_forms)]
-        profiles = any(map(is_hop_profile, compared))  # learning starts from the best of them, which is not known yet
-        learned = [] if profiles else self._affordable_learned(closed_forms)
+        starts = any(is_hop_profile(name) or WEIGHTINGS[name].same_metapaths is not None for name in compared)
+        learned = [] if starts else self._affordable_learned(closed_forms)
         incumbent, weightings = self._compare_weightings((reference, score), closed_forms, learned)
         state.closed_form = incumbent[0].name
-        if profiles:
+        if starts:  # learning starts from the best of them
             learned = self._affordable_learned([])
             start = incumbent[0] if is_hop_profile(incumbent[0].name) else None
             _, weightings = self._compare_weightings(incumbent, [], learned, start)
@@ -271,20 +264,14 @@ class ModelSearch:
 
         Then it is not evaluated with another classifier, which takes longer to train, unless it is required.
         """
-        state, scores = self.state, self.evaluator.scores
-        keys = (
-            CandidateKey(name, DEFAULT_CLASSIFIER, state.label_propagation)
-            for name in (weighting.name, state.reference)
-        )
-        score, reference = map(scores.get, keys)
+        names = weighting.name, self.state.reference
+        key, reference_key = (CandidateKey(name, DEFAULT_CLASSIFIER, self.state.label_propagation) for name in names)
+        score, reference = self.evaluator.scores.get(key), self.evaluator.scores.get(reference_key)
         same = self._classifier_of(candidate) == DEFAULT_CLASSIFIER
         if candidate.required or same or score is None or reference is None:
             return False
-        worse = is_better(reference, score, _CLEAR_MARGIN)
-        if worse:
-            self._record(
-                "weighting", CandidateKey(weighting.name, DEFAULT_CLASSIFIER, state.label_propagation), score, reference
-            )
+        if worse := is_better(reference, score, _CLEAR_MARGIN):
+            self._record("weighting", key, score, reference)
         return worse
 
     def _classifier_of(self, candidate: Candidate) -> str:

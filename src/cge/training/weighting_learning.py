@@ -1,4 +1,4 @@
-"""A weighting by name is learned on held-out folds of the training labels, from the weights of another one."""
+"""Weightings by name: closed forms, and those that are learned on held-out folds of the training labels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from cge.models.edge_weighting import EdgePropagation
+from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import WEIGHTINGS, make_network
+from cge.models.weightings import WEIGHTINGS, closed_form, make_network
 from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.learned_weighting import OuterProblem, OuterResult
 from cge.training.metapath_learning import learn_metapath_weights
@@ -17,6 +18,17 @@ from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
+
+
+def closed_form_weighting(evaluator: CandidateEvaluator, name: str) -> NamedWeighting:
+    """Return a weighting in which nothing is learned."""
+    same, hops, data = WEIGHTINGS[name].same_metapaths, evaluator.settings.hops, evaluator.data
+    if same is None:
+        return NamedWeighting(name, closed_form(name, data.edge_scale.names, hops))
+    edges, b = same
+    metapaths = list_metapaths(data.edge_inputs, evaluator.task.train.numpy(), hops if edges is None else edges)
+    module = MetapathWeighting(metapaths, [1 / len(metapaths)] * len(metapaths), b)
+    return NamedWeighting(name, module, start=closed_form_weighting(evaluator, "degree" if b else "uniform"))
 
 
 def learn_weighting(
