@@ -217,8 +217,8 @@ def test_labels_of_a_multilabel_task_are_tuples() -> None:
     model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3).fit(
         with_sparse_features(two_groups()), lists
     )
-    assert model.explain(3, top=1, hop=0)[0].labels == (("a", "b"),)
-    assert model.explain(4, top=1, hop=0)[0].labels == (None,)
+    assert model.explain(3, top=1, hop=0)[0].training_labels == (("a", "b"),)
+    assert model.explain(4, top=1, hop=0)[0].training_labels == (None,)
 
 
 def test_the_score_of_any_class_can_be_explained(fitted: cge.CGE) -> None:

@@ -64,7 +64,7 @@ def test_an_error_that_cannot_be_sent_is_named() -> None:
 
 
 def test_a_process_that_is_killed_is_named() -> None:
-    with pytest.raises(CgeError, match="was ended"):
+    with pytest.raises(CgeError, match="was killed"):
         run_side_by_side([lambda send: os.kill(os.getpid(), signal.SIGKILL)] * 2, 2)
 
 

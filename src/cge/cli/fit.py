@@ -39,7 +39,7 @@ Validation = Annotated[
     file_option(
         "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
         "\\[default: the fraction --validation-fraction of the training labels is held out; if that is fewer than 50, "
-        "--method cge uses 3-fold cross-validation on them instead]."
+        "--method cge uses 3-fold cross-validation]."
     ),
 ]
 Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]

@@ -97,8 +97,8 @@ class CGE(PathEstimator):
         "auto",
         "path weighting (networks read edge inputs, degree and projected features of each step)",
         choices={
-            "auto": "selects, on the validation labels, among all weightings below except the neural networks, plus "
-            "hop profiles (closed-form weightings of certain hops only)"
+            "auto": "selects, on the validation labels, among the weightings below except networks, and hop profiles "
+            "(closed forms of certain hops only)"
         },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",

@@ -202,12 +202,10 @@ def _network(name: str, dim: int) -> PathWeighting:
 def _register_all() -> None:
     simple, learned = SearchRole("simple"), SearchRole("learned")
     uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
-    text = "random-walk propagation, every path has relative weight 1"
+    text = "random-walk propagation: every path has relative weight 1"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
-    text = (
-        "as 'degree', with more weight for edges between nodes with similar features aggregated over the neighborhood"
-    )
+    text = "as 'degree', with more weight for edges between nodes of similar features, aggregated over neighborhoods"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
     for b, name, of_graph in ((0.0, "uniform", " of a heterogeneous graph (node or edge types)"), (0.5, "degree", "")):
@@ -223,7 +221,7 @@ def _register_all() -> None:
         register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **same))
     text = "learned weights of relations, and of edge inputs within each"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
-    text = "learned coefficients of edge inputs (similarity, degrees, edge types)"
+    text = "learned coefficients of edge inputs (similarity, degrees, types)"
     register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))
     text = "as 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))

@@ -111,7 +111,7 @@ _MLP_ONLY = Condition(
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
 _USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
-_CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.reference)
+_CHANGED = Condition("if it tied and another weighting is selected", lambda state: state.weighting != state.reference)
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
 _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
 
