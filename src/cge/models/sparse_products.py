@@ -102,8 +102,8 @@ def input_product(inputs: Array | SparseFeatures, matrix: Array) -> Array:
 def dense_product(lhs: Array, rhs: Array) -> Array:
     """Return `lhs @ rhs`; each row is the same to the last bit, whatever the other rows and the number of threads.
 
-    A product of matrices rounds a row by its place among the others, and a long sum by the number of threads. So each
-    row is multiplied by itself, with blocks of `rhs` that a library of linear algebra computes in one thread.
+    In a product of matrices the rounding of a row depends on its place among the others, and that of long sums on the
+    number of threads. So each row is multiplied alone, with blocks of `rhs` small enough to be computed in one thread.
 
     >>> dense_product(np.ones((2, 300)), np.ones((300, 1))).tolist()
     [[300.0], [300.0]]
