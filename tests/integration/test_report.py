@@ -6,6 +6,7 @@ import json
 import shlex
 import struct
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
@@ -83,6 +84,14 @@ def open_page(browser: Any, page: Path, width: int = 1200, scheme: str = "light"
     return tab, problems
 
 
+@pytest.fixture(scope="module")
+def opened(browser: Any, page: Path) -> Iterator[tuple[Any, list[str]]]:
+    """The page in one tab, for tests that leave it as it is: drawing all charts takes seconds."""
+    tab, problems = open_page(browser, page)
+    yield tab, problems
+    tab.context.close()
+
+
 # Elements that overflow the window, except tables and commands, which scroll by themselves.
 OVERFLOWING = """() => [...document.querySelectorAll("body *")].filter((element) => {
   const box = element.getBoundingClientRect();
@@ -116,8 +125,8 @@ def test_the_page_opens_without_network_errors_or_overflow(
     tab.context.close()
 
 
-def test_hostile_names_stay_text(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_hostile_names_stay_text(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     assert tab.title() == "cge: <b>hostile</b>"
     for name in HOSTILE:
         # As a JavaScript literal: half of a surrogate pair is lost on the way from Python.
@@ -129,11 +138,10 @@ def test_hostile_names_stay_text(browser: Any, page: Path) -> None:
     assert tab.query_selector_all("#node-card script, #node-card img, #node-card b, #scatter img") == []
     assert tab.title() == "cge: <b>hostile</b>"
     assert problems == []
-    tab.context.close()
 
 
-def test_hostile_names_stay_text_in_charts(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_hostile_names_stay_text_in_charts(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     assert sorted(tab.eval_on_selector_all("#scatter .legendtext", TEXTS)) == sorted(CLASSES)
     for axis in ("xtick", "ytick"):
         assert sorted(tab.eval_on_selector_all(f"#confusion .{axis} text", TEXTS)) == sorted(CLASSES)
@@ -159,11 +167,10 @@ def test_hostile_names_stay_text_in_charts(browser: Any, page: Path) -> None:
     assert all(label in text for label in CLASSES)
     assert tab.query_selector_all(".chart script, .chart img, .chart i, .chart b") == []
     assert problems == []
-    tab.context.close()
 
 
-def test_the_explorer_shows_paths_and_neighbors_and_reports_missing_nodes(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_the_explorer_shows_paths_and_neighbors_and_reports_missing_nodes(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     tab.fill("#node", "node 20")
     tab.press("#node", "Enter")
     assert tab.text_content("#node-card h3") == "node 20"
@@ -203,11 +210,10 @@ def test_the_explorer_shows_paths_and_neighbors_and_reports_missing_nodes(browse
     assert tab.text_content("#node-card h3") == "node 21"
     assert tab.text_content("#suggestions") == ""
     assert problems == []
-    tab.context.close()
 
 
-def test_hovering_and_clicking_the_map_shows_a_node(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_hovering_and_clicking_the_map_shows_a_node(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     assert len(tab.query_selector_all("#scatter .scatterlayer .point")) == 40
     tab.evaluate("document.getElementById('scatter').scrollIntoView({ block: 'center', behavior: 'instant' })")
     # The positions of points in the window, with their texts.
@@ -241,11 +247,10 @@ def test_hovering_and_clicking_the_map_shows_a_node(browser: Any, page: Path) ->
     tab.wait_for_selector(f'#node-card h3:text-is("{ids[place]}")', timeout=5000)
     assert tab.input_value("#node") == ids[place]
     assert problems == []
-    tab.context.close()
 
 
-def test_faithfulness_curves_are_drawn(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_faithfulness_curves_are_drawn(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     traces = "id => document.getElementById(id).data.map(({ name, x, y }) => [name, y[0], y.at(-1), x.length])"
     means = "id => document.getElementById(id).data.map(({ y }) => y.reduce((sum, value) => sum + value) / y.length)"
     changes = ("deletion", "insertion")
@@ -260,11 +265,10 @@ def test_faithfulness_curves_are_drawn(browser: Any, page: Path) -> None:
     texts = tab.eval_on_selector_all("#insertion .legendtext, #insertion .xtitle", TEXTS)
     assert sorted(texts) == sorted([*ORDERS, "fraction of these paths inserted"])
     assert problems == []
-    tab.context.close()
 
 
-def test_no_button_of_a_chart_uploads_anything(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_no_button_of_a_chart_uploads_anything(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     names = tab.eval_on_selector_all(".modebar-btn", "all => all.map((button) => button.dataset.title)")
     assert names == ["Zoom", "Pan", "Reset axes", "Download plot as a PNG"]
     assert "form-action 'none'" in tab.get_attribute("meta[http-equiv]", "content")
@@ -272,11 +276,10 @@ def test_no_button_of_a_chart_uploads_anything(browser: Any, page: Path) -> None
     tab.press("#node", "Enter")  # the form is processed on the page
     assert tab.text_content("#node-card h3") == "node 20"
     assert problems == []
-    tab.context.close()
 
 
-def test_ticks_of_logarithmic_axes_have_all_digits(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_ticks_of_logarithmic_axes_have_all_digits(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     wide = {"type": "scatter", "x": [0.13, 5], "y": [1, 2]}
     tab.evaluate("(trace) => Plotly.react('histogram', [trace], document.getElementById('histogram').layout)", wide)
     ticks = tab.eval_on_selector_all("#histogram .xtick text", TEXTS)
@@ -285,11 +288,10 @@ def test_ticks_of_logarithmic_axes_have_all_digits(browser: Any, page: Path) -> 
     assert {0.2, 0.5, 1, 2, 5} <= set(numbers)
     assert len(numbers) <= 7  # so that they do not overlap
     assert problems == []
-    tab.context.close()
 
 
-def test_charts_have_descriptions(browser: Any, page: Path) -> None:
-    tab, problems = open_page(browser, page)
+def test_charts_have_descriptions(opened: tuple[Any, list[str]]) -> None:
+    tab, problems = opened
     roles = tab.eval_on_selector_all(".chart", "all => all.map((element) => element.getAttribute('role'))")
     assert set(roles) == {"img"}
     labeled = tab.query_selector_all(".chart[aria-label]")
@@ -304,7 +306,6 @@ def test_charts_have_descriptions(browser: Any, page: Path) -> None:
     assert descriptions["confusion"].startswith("Confusion matrix. the largest value: true class ")
     assert "use the path explorer below" in (tab.text_content("#colors-caption") or "")
     assert problems == []
-    tab.context.close()
 
 
 def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
@@ -346,11 +347,10 @@ def test_the_page_is_printed_in_light_colors(browser: Any, page: Path) -> None:
     tab.context.close()
 
 
-def test_axes_of_weights_have_titles(browser: Any, page: Path) -> None:
-    tab, _ = open_page(browser, page)
+def test_axes_of_weights_have_titles(opened: tuple[Any, list[str]]) -> None:
+    tab, _ = opened
     assert tab.text_content("#histogram .xtitle") == "relative weight"
     assert "these are selected by contribution" in tab.text_content("#strongest-caption")
-    tab.context.close()
 
 
 # ---------------------------------------------------------------------- without a browser
