@@ -316,8 +316,7 @@ def test_the_outer_loss_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "weighting", "seed"),
-    [("transductive", "average", 0), ("transductive", "cnn", 1), ("inductive", "cnn", 0)]
-    + [("transductive", "lstm", seed) for seed in range(3)],
+    [("transductive", "average", 0), ("inductive", "cnn", 0), ("transductive", "lstm", 1)],
 )
 def test_the_scale_of_the_weights_survives_500_outer_steps(setting: str, weighting: str, seed: int) -> None:
     settings = replace(SMALL, setting=setting, weighting=weighting, pretrain=1, max_epochs=4, outer_steps=100)

@@ -10,7 +10,7 @@ import torch
 from cge.models.autograd import feature_product, mean_squares, take_rows
 from cge.models.dropped_products import keyed_dropout
 from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
-from cge.randomness import STEP, mix
+from cge.randomness import STEP, STEP32, mix
 
 
 def test_sparse_and_dense_features_give_the_same() -> None:
@@ -77,8 +77,17 @@ def test_dropout_is_determined_by_its_key() -> None:
     assert abs(float(torch.corrcoef(torch.stack([flat[:-1], flat[1:]]))[0, 1])) < 0.005
     other = (keyed_dropout(values, 0.3, np.uint64(8), 1) != 0).flatten().double()
     assert abs(float(torch.corrcoef(torch.stack([flat, other]))[0, 1])) < 0.005
-    bits = [int(mix(np.uint64((7 + place * int(STEP)) % 2**64))) for place in range(4)]
-    assert kept.flatten()[:8].tolist() == [half >= 0.3 * 2**32 for word in bits for half in (word >> 32, word % 2**32)]
+    for run in (0, 3):  # a run of 256 numbers has a key of its own
+        first = int(mix(np.uint64((7 + run * int(STEP)) % 2**64))) % 2**32
+        bits = [murmur((first + place * int(STEP32)) % 2**32) for place in range(8)]
+        assert kept.flatten()[256 * run :][:8].tolist() == [each >= 0.3 * 2**32 for each in bits]
+
+
+def murmur(z: int) -> int:
+    """The finalizer of MurmurHash3, with Python's integers."""
+    z = (z ^ z >> 16) * 0x85EBCA6B % 2**32
+    z = (z ^ z >> 13) * 0xC2B2AE35 % 2**32
+    return z ^ z >> 16
 
 
 def test_dense_products_are_summed_in_blocks() -> None:
