@@ -40,6 +40,12 @@ def test_a_share_of_the_units_is_dropped_and_the_others_scaled_up() -> None:
     assert np.abs(np.corrcoef(mask.T.numpy()) - np.eye(10)).max() < 0.06  # places are independent
 
 
+def test_overflow_stays_visible() -> None:
+    hidden = hidden_units(torch.tensor([[torch.nan, torch.inf, -torch.inf]]), torch.zeros(3), 0.0, KEY)
+    assert hidden[0].isnan().tolist() == [True, False, False]
+    assert hidden[0, 1:].tolist() == [torch.inf, 0.0]
+
+
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hidden_layer, "_BLOCK", 3)
     monkeypatch.setattr(hidden_layer, "_NUMBERS", 7)

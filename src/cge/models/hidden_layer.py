@@ -60,9 +60,9 @@ def _forward(rows: Array, offset: Array, drop: Any, first: int, stop: int, out: 
     for row in range(first, stop):
         line, hidden, start = rows[row], out[row], np.uint32(mix(key + np.uint64(row) * STEP))
         for k in range(rows.shape[1]):
-            keep = mix32(np.uint32(start + np.uint32(np.uint32(k) * STEP32))) >= limit
+            dropped = mix32(np.uint32(start + np.uint32(np.uint32(k) * STEP32))) < limit
             value = line[k] + offset[k]
-            hidden[k] = factor * value if (value > zero) & keep else zero
+            hidden[k] = zero if (value <= zero) | dropped else factor * value  # NaN stays, so that it is noticed
 
 
 @float_kernel
