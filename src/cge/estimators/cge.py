@@ -95,10 +95,10 @@ class CGE(PathEstimator):
 
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
-        "path weighting (networks read edge inputs, degree and projected features of each step)",
+        "path weighting (docs/concepts.md); networks read the edge inputs, degree and features of each step of a path",
         choices={
-            "auto": "selects, on the validation labels, among the weightings below except networks, and hop profiles "
-            "(closed forms of certain hops only)"
+            "auto": "selects, on the validation labels, among the weightings below except the networks, and hop "
+            "profiles, which use paths of certain hops only"
         },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
@@ -142,7 +142,7 @@ class CGE(PathEstimator):
         },
     )
     n_estimators: int = param(
-        1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
+        1, "number of differently seeded models of the selected candidate, which are averaged", low=1, high=100
     )
     class_weight: str | None = param(
         None, "weights of classes in the loss", choices={"balanced": "inverse class frequencies"}, optional=True

@@ -41,7 +41,10 @@ class TrainingConfig:
         "probability that an augmentation drops all inputs of a node (DropNode)", low=0, high=0.95
     )
     drop_feature: float | None = _optional(
-        "probability that an augmentation sets an entry of the input matrix to zero", low=0, high=0.95
+        "probability that an augmentation sets an entry of the inputs to zero (of the propagated ones, if they are "
+        "dense and drop_node is 0)",
+        low=0,
+        high=0.95,
     )
     dropout: float | None = _optional("dropout probability of hidden units", low=0, high=0.95)
     consistency_weight: float | None = _optional(

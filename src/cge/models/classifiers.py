@@ -59,7 +59,7 @@ class PathClassifier(nn.Module):
     def dropped_scores(
         self, vectors: Tensor, dropout: float, random: np.random.Generator, n_jobs: int | None = 1
     ) -> Tensor:
-        """Return class scores of propagated inputs e − b, `(…, dim)`, with dropout of the hidden units, `(…, c)`."""
+        """Return class scores of sums over paths z − o, `(…, dim)`, with dropout of the hidden units, `(…, c)`."""
         if not self.has_hidden_units:
             return self._output(vectors + self.offset())
         key = random.integers(2**64, dtype=np.uint64)
@@ -67,7 +67,7 @@ class PathClassifier(nn.Module):
 
     @property
     def has_hidden_units(self) -> bool:
-        """Whether class scores are a linear function of ReLU(e), not of e."""
+        """Whether class scores are a linear function of ReLU(z), not of z."""
         return self.output_layer()[0] is not None
 
     def _output(self, hidden: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class PathClassifier(nn.Module):
 
 
 class MLPClassifier(PathClassifier):
-    """ReLU(e) and one linear layer: a perceptron with one hidden layer over propagated inputs.
+    """ReLU(z) and one linear layer: a perceptron with one hidden layer over propagated inputs.
 
     It suits many features that are each weakly informative, such as words.
     """
@@ -109,7 +109,7 @@ class MLPClassifier(PathClassifier):
 
 
 class SparseClassifier(PathClassifier):
-    """A linear classifier with few features: e are the class scores, W = γ_f / σ_f · V with a relevance γ per feature.
+    """A linear classifier with few features: z are the class scores, W = γ_f / σ_f · V with a relevance γ per feature.
 
     Weight decay on the product of γ_f and a row of V is a group lasso: the relevance of uninformative features goes to
     zero. `center` and `spread (inputs,)` are the mean and standard deviation σ of each feature over nodes. It suits
@@ -133,12 +133,12 @@ class SparseClassifier(PathClassifier):
         return self.weight * (self.relevance / self.spread)[:, None]
 
     def offset(self) -> Tensor:
-        """Return b minus the projection of the mean, which centers the features."""
+        """Return a bias minus the projection of the mean, which centers the features."""
         return self.bias - self.center @ self.projection()
 
 
 class LogisticClassifier(PathClassifier):
-    """Linear class scores e + b of propagated inputs, e = Σ_paths A(p) x(end) W (of unit length or not)."""
+    """Linear class scores z + c of propagated inputs, z = Σ_paths A(p) x(end) W (of unit length or not)."""
 
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__()
@@ -147,11 +147,11 @@ class LogisticClassifier(PathClassifier):
         self.label_weight = nn.Parameter(torch.tensor(1.0))
 
     def offset(self) -> Tensor:
-        """Return zeros: b belongs to the scores."""
+        """Return zeros: the bias belongs to the scores."""
         return torch.zeros_like(self.bias)
 
     def output_layer(self) -> tuple[None, Tensor]:
-        """Return b."""
+        """Return the bias, c."""
         return None, self.bias
 
 

@@ -2,7 +2,8 @@
 
 An *augmentation* sets a share of the features and all features of a share of the nodes to zero and scales the others
 up. Several augmentations are computed side by side. Which numbers are dropped is a function of a key and a position, so
-no mask is stored, dropped numbers cost no multiplication, and results do not depend on the number of threads.
+results do not depend on the number of threads. With sparse features no mask of features is stored, and dropped numbers
+cost no multiplication; dense features are copied for each augmentation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A hidden layer with dropout, and its gradient, each in one compiled pass.
 
-    h = m ReLU(z + o),   m = 0 with the probability of dropout, otherwise 1 / (1 − probability)
+    h = m ReLU(z),   z = a + o,   m = 0 with the probability of dropout, otherwise 1 / (1 − probability)
+
+a are the sums over paths and o the bias of a classifier, as in `docs/concepts.md`.
 
 The mask m is a function of a key and a position. It is not stored: the gradient passes where h is positive.
 """
@@ -22,7 +24,7 @@ _BLOCK, _NUMBERS = 4096, 1 << 18  # rows, and numbers, that a thread computes at
 
 
 def hidden_units(vectors: Tensor, offset: Tensor, dropout: float, key: np.uint64, n_jobs: int | None = 1) -> Tensor:
-    """Return h of `vectors (…, d)`, z, and `offset (d,)`, o; in the shape of `vectors`."""
+    """Return h of `vectors (…, d)`, a, and `offset (d,)`, o; in the shape of `vectors`."""
     hidden: Tensor = _Hidden.apply(vectors, offset, dropout, key, n_jobs)  # type: ignore[no-untyped-call]
     return hidden
 

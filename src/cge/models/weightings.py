@@ -202,7 +202,7 @@ def _network(name: str, dim: int) -> PathWeighting:
 def _register_all() -> None:
     simple, learned = SearchRole("simple"), SearchRole("learned")
     uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
-    text = "random-walk propagation: every path has relative weight 1"
+    text = "random-walk propagation"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
     text = "as 'degree', with more weight for edges between nodes of similar features, aggregated over neighborhoods"
@@ -226,10 +226,10 @@ def _register_all() -> None:
     text = "as 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    text = "a linear layer on the mean of the vectors along a path"
+    text = "network: a linear layer on the mean of the vectors along a path"
     register_weighting(WeightingSpec("average", text, network=average))
-    register_weighting(WeightingSpec("cnn", "a CNN over these vectors", network=cnn))
-    register_weighting(WeightingSpec("lstm", "an LSTM over these vectors", network=lstm))
+    register_weighting(WeightingSpec("cnn", "network: a CNN over these vectors", network=cnn))
+    register_weighting(WeightingSpec("lstm", "network: an LSTM over these vectors", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)

@@ -90,8 +90,9 @@ def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
     for key, name in _CURVES.items():
         rows = [row for row in history.rows() if row.get(key) is not None]
         points = {"x": [row["epoch"] for row in rows], "y": rounded((row[key] for row in rows), 5)}
-        curves.append({"name": name, **points, "is_accuracy": key == "validation_accuracy"})
-    return [curve for curve in curves if curve["x"]]
+        if any(points["y"]):
+            curves.append({"name": name, **points, "is_accuracy": key == "validation_accuracy"})
+    return curves
 
 
 def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:

@@ -19,7 +19,8 @@ from cge.training.classifier_registry import CLASSIFIERS
 
 _LOSSES = {  # columns of a history
     "supervised_loss": "Supervised loss: mean loss of the training labels.",
-    "consistency_loss": "Consistency loss: distance between the predictions of augmented inputs and their mean.",
+    "consistency_loss": "Consistency loss: squared distance between the predictions of augmented inputs and their "
+    "sharpened mean; of 'distilled', cross-entropy from the propagated labels.",
     "path_loss": "Path loss: skip-gram loss of a sample of paths.",
     "outer_loss": "Outer loss: the loss by which the path weights are trained.",
 }
@@ -112,8 +113,10 @@ def _curves_caption(model: PathEstimator) -> str:
     """Return the best epoch and what the curves mean."""
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     history = model.history_ if model.selection_history_ is None else model.selection_history_
-    curves = [text for name, text in _LOSSES.items() if any(row.get(name) is not None for row in history.rows())]
-    return " ".join([f"Best epoch {model.best_epoch_} (dotted line){refit}.", *curves])
+    curves = [text for name, text in _LOSSES.items() if any(row.get(name) for row in history.rows())]
+    convex = [name for name in getattr(model, "classifiers_", ())[:1] if CLASSIFIERS[name].convex]
+    values = ["An epoch is one value of the regularization parameter C."] if convex else []
+    return " ".join([f"Best epoch {model.best_epoch_} (dotted line){refit}.", *values, *curves])
 
 
 def _weighting_caption(model: PathEstimator) -> str:

@@ -89,7 +89,7 @@ def score_candidate(trainer: PathTrainer) -> CandidateScore:
 
 
 def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0) -> bool:
-    """Return whether a candidate is better by `margin` standard errors; else the two tie.
+    """Return whether a candidate is better than another by `margin` standard errors.
 
     Its accuracy is higher by more than `margin` standard errors of the paired difference, or it is not lower and the
     log loss is lower by more than twice as many standard errors.
@@ -102,7 +102,7 @@ def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: floa
 
 
 def ties_with_best(scores: Mapping[_Key, CandidateScore], margin: float = 1.0) -> list[_Key]:
-    """Return the keys of the most accurate candidate and of those that tie with it (see `is_better`), by accuracy."""
+    """Return the keys of the most accurate candidate and of those that tie with it: it is not better than they are."""
     best, *others = sorted(scores, key=lambda name: scores[name].rank, reverse=True)
     return [best, *(name for name in others if not is_better(scores[best], scores[name], margin))]
 
@@ -246,7 +246,8 @@ class CandidateEvaluator:
     def label_scores(self, weighting: NamedWeighting) -> Tensor:
         """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
 
-        No label can support the only one of its class: its node is trained without propagated labels (of that class).
+        The only training label of a class receives no label of that class, leave-one-out, so its scores would always be
+        wrong; they are set to 0, in multilabel tasks those of that class.
         """
         if weighting.name not in self._label_scores:
             train, target = self.task.train.numpy(), self.task.target

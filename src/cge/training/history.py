@@ -63,7 +63,8 @@ class Epoch:
     supervised_loss : float
         Mean loss of the training labels over the augmentations.
     consistency_loss : float
-        Distance of the augmented predictions from their sharpened mean; 0 while only labels are trained on.
+        Squared distance of the augmented predictions from their sharpened mean, or with "distilled" the cross-entropy
+        from the propagated labels; 0 while only labels are trained on.
     validation_accuracy, validation_loss : float or None
         The score by which epochs are selected: accuracy, micro-F1 (multilabel), R² (regression) or macro-F1
         (`scoring="macro_f1"`); and the loss.
