@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
 
@@ -66,6 +68,19 @@ def test_an_error_that_cannot_be_sent_is_named() -> None:
 def test_a_process_that_is_killed_is_named() -> None:
     with pytest.raises(CgeError, match="was killed"):
         run_side_by_side([lambda send: os.kill(os.getpid(), signal.SIGKILL)] * 2, 2)
+
+
+def test_children_do_not_wait_for_threads_of_pytorch() -> None:
+    """They do not survive a fork; large tensors are copied by several threads."""
+    lines = (
+        "import torch",
+        "from cge.training.side_by_side import run_side_by_side",
+        "torch.set_num_threads(2)",
+        "(torch.ones(10**6) * 2).clone()  # starts the threads",
+        "print(run_side_by_side([lambda _send: float(torch.ones(10**6).clone().sum())] * 2, 2))",
+    )
+    process = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
+    assert process.stdout == "[1000000.0, 1000000.0]\n", process.stderr
 
 
 def test_fits_do_not_depend_on_how_many_candidates_are_trained_at_once() -> None:

@@ -87,10 +87,13 @@ def _start(task: ParallelTask, threads: int) -> tuple[Connection, Any]:
 
 def _run(task: ParallelTask, sender: Connection, threads: int) -> None:
     """Run a task in a child process, which ends if its parent does."""
+    import torch
+
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with the parent, even if that is killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit_threads(threads)
+    torch.set_num_threads(1)  # those of PyTorch do not survive a fork: it would wait for them
     with suppress(BrokenPipeError):
         try:
             result = "result", task(lambda message: sender.send(("message", message)))
