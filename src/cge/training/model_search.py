@@ -12,8 +12,6 @@ the best one so far, and the *start* the closed form from which a weighting is l
   tied with it are compared again with that weighting.
 - The most accurate candidate is selected; the lower log loss decides among equals. Its probabilities are averaged with
   those of up to four others that tie with it, which `ties_with_best` defines.
-
-Candidates that do not depend on each other's results are trained at the same time (`evaluate_beside`).
 """
 
 from __future__ import annotations
@@ -248,15 +246,17 @@ class ModelSearch:
         compared = [pair for pair in compared if not self._clearly_worse(*pair)]
         keys = [(weighting, self._classifier_of(each), state.label_propagation) for weighting, each in compared]
         tasks = [lambda _send, name=name: self.learn(name, start) for name in names]
-        self.evaluator.budget -= self.evaluator.work.learning(len(self.task.folds)) * len(names)
-        scores, weightings = self.evaluator.evaluate_beside(keys, tasks)
-        for (weighting, classifier, _), score in zip(keys, scores, strict=True):
-            self._record(
-                "weighting", CandidateKey(weighting.name, classifier, state.label_propagation), score, incumbent[1]
-            )
-            if score.rank > incumbent[1].rank:
-                incumbent, state.weighting = (weighting, score), weighting.name
-            self._release_worse(weighting)
+        evaluator, at_once, weightings = self.evaluator, self.evaluator.max_at_once, []
+        evaluator.budget -= evaluator.work.learning(len(self.task.folds)) * len(names)
+        for first in range(0, max(len(keys), 1), at_once):  # what is worse is dropped before the next are trained
+            group = keys[first : first + at_once]
+            scores, results = evaluator.evaluate_beside(group, tasks if first == 0 else ())
+            weightings += results
+            for (weighting, classifier, labels), score in zip(group, scores, strict=True):
+                self._record("weighting", CandidateKey(weighting.name, classifier, labels), score, incumbent[1])
+                if score.rank > incumbent[1].rank:
+                    incumbent, state.weighting = (weighting, score), weighting.name
+                self._release_worse(weighting)
         return incumbent, dict(zip(names, weightings, strict=True))
 
     def _clearly_worse(self, weighting: NamedWeighting, candidate: Candidate) -> bool:
