@@ -226,10 +226,10 @@ def _register_all() -> None:
     text = "as 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    text = "network: a linear layer on the mean of the vectors along a path"
+    text = "network: a linear layer on the mean along the path"
     register_weighting(WeightingSpec("average", text, network=average))
-    register_weighting(WeightingSpec("cnn", "network: a CNN over these vectors", network=cnn))
-    register_weighting(WeightingSpec("lstm", "network: an LSTM over these vectors", network=lstm))
+    register_weighting(WeightingSpec("cnn", "network: a CNN", network=cnn))
+    register_weighting(WeightingSpec("lstm", "network: an LSTM", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
