@@ -31,7 +31,7 @@ from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
-from cge.training.side_by_side import ParallelTask
+from cge.training.side_by_side import ParallelTask, run_side_by_side
 from studies.cells import Cell, grid_cells
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
 from studies.weights import task_of
@@ -144,7 +144,7 @@ class _HalfTrainer:
     def __call__(self, trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
         for trainer, _, epochs in trainings:
             self._train(trainer, epochs)
-        return [task(lambda _message: None) for task in tasks]
+        return run_side_by_side(tasks, 1)
 
     def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
         best = [(-np.inf, -np.inf)] * len(self.halves)

@@ -253,7 +253,7 @@ class EncoderFit:
         if len(trainings) + len(others) == 1 or resolve_jobs(self.model.n_jobs) == 1:
             for training in trainings:
                 self._train_one(training, self.callback)
-            return [task(lambda _message: None) for task in others]
+            return run_side_by_side(others, 1)
         for training in trainings:
             if not training.trainer.epochs:
                 training.trainer.run(1, self.callback)  # loads the kernels, which child processes then share

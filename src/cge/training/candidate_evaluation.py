@@ -28,7 +28,7 @@ from cge.training.logistic_training import LogisticTrainer
 from cge.training.named_weighting import NamedWeighting
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import mean_and_error
-from cge.training.side_by_side import ParallelTask
+from cge.training.side_by_side import ParallelTask, run_side_by_side
 
 _NUMBERS_AT_ONCE = 1e8  # of propagated inputs in all candidates that are trained at the same time
 _Key = TypeVar("_Key")
@@ -261,7 +261,7 @@ class CandidateEvaluator:
 def _run_in_turn(trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
     for training in trainings:
         training.trainer.run(training.last_epoch)
-    return [task(lambda _message: None) for task in tasks]
+    return run_side_by_side(tasks, 1)
 
 
 def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: bool) -> str:

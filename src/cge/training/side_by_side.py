@@ -20,9 +20,7 @@ from typing import Any, cast
 from cge.errors import InputError
 from cge.parallel import limit_threads, resolve_jobs
 
-ParallelTask = Callable[
-    [Callable[[Any], None]], Any
-]  # takes a function that sends messages to the parent; returns a result
+ParallelTask = Callable[[Callable[[Any], None]], Any]  # takes a function that sends messages; returns a result
 
 _PR_SET_PDEATHSIG = 1
 
