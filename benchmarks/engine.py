@@ -25,7 +25,8 @@ from benchmarks.harness import cache_folder
 from benchmarks.stored_graphs import write_graph
 from cge.data.stored import StoredGraph, ingest, open_graph
 from cge.engine import Engine, LocalEngine, RayEngine
-from cge.training.slab_propagation import HopRows, SlabTasks, run_tasks
+from cge.training.slab_columns import HopRows
+from cge.training.slab_propagation import SlabTasks, run_tasks
 
 __all__ = ["main"]
 

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--max-epochs", type=int, help="largest number of epochs, for a quick test (default: that of CGE)"
     )
-    text = "measure graphs on disk, larger than memory (1M, 10M), with the commands of cge"
+    text = "measure graphs on disk, larger than memory (100k, 1M, 10M), with the commands of cge"
     parser.add_argument("--large", nargs="*", choices=tuple(SIZES), metavar="SIZE", help=text)
     parser.add_argument("--memory", default="10GB", help="of each command with --large (default: %(default)s)")
     args = parser.parse_args(argv)

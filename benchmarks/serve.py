@@ -2,9 +2,10 @@
 
 A model of CORA is trained for a few epochs and served by two workers. For each number of clients, every client sends
 requests one after the other (of ten: six /predict of 10 nodes, two /similar, one /explain, one /predict of a new node)
-on a connection that is kept open. Meanwhile another client sends broken and oversized requests, and in the second half
-of the time a worker is killed. A request that finds its connection closed by a killed worker is sent once more; any
-other failure counts. Memory is that of all processes of the server, shared pages counted in proportion.
+on a connection that is kept open. Rows with hostile requests: meanwhile another client sends broken and oversized
+requests, and a worker is killed every minute (at least once). A request that finds its connection closed by a killed
+worker is sent once more; any other failure counts. Memory is that of all processes of the server, shared pages counted
+in proportion. Results are saved after each row.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import machine_description, save_table
 from cge.data import load_dataset
 from cge.estimators.cge import CGE
+from cge.estimators.persistence import load
 
 __all__ = ["main"]
 
@@ -81,24 +83,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64], help="default: 1 8 64")
     parser.add_argument("--seconds", type=float, default=600, help="for each number of clients; default: %(default)s")
     parser.add_argument("--workers", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--model", help="folder of a model to serve instead of the one of CORA")
+    parser.add_argument("--calm", action="store_true", help="no hostile requests, no killed workers")
     args = parser.parse_args(argv)
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        nodes = _save_model(f"{folder}/model")
-        server, port = _start(f"{folder}/model", args.workers)
+        model = args.model or f"{folder}/model"
+        nodes = load(model).node_ids_.tolist() if args.model else _save_model(model)
+        server, port = _start(model, args.workers)
         try:
-            rows = [asyncio.run(_measure(server.pid, port, count, args.seconds, nodes)) for count in args.clients]
+            for count in args.clients:
+                rows.append(asyncio.run(_measure(server.pid, port, count, args.seconds, nodes, args.calm)))
+                result = {"bench": "serve", "machine": machine_description([]), "workers": args.workers, "rows": rows}
+                if args.save:
+                    save_table("serve", __doc__, result, _table(rows))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
-    result = {"bench": "serve", "machine": machine_description([]), "workers": args.workers, "rows": rows}
+    print(json.dumps(result) if args.json else "\n".join(_table(rows)))
+    return 0 if not any(row["failed"] for row in rows) else 1
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
     titles = ["clients", "seconds", "requests", "per_second", "p50_ms", "p99_ms", "failed", "hostile", "killed"]
     titles += ["mb_before", "mb_after"]
     lines = [f"| {' | '.join(title.replace('_', ' ') for title in titles)} |", "|--:" * len(titles) + "|"]
-    lines += [f"| {' | '.join(f'{row[title]:,.4g}' for title in titles)} |" for row in rows]
-    print(json.dumps(result) if args.json else "\n".join(lines))
-    if args.save:
-        save_table("serve", __doc__, result, lines)
-    return 0 if not any(row["failed"] for row in rows) else 1
+    return lines + [f"| {' | '.join(f'{row[title]:,.4g}' for title in titles)} |" for row in rows]
 
 
 def _save_model(folder: str) -> list[int]:
@@ -115,7 +125,9 @@ def _start(folder: str, workers: int) -> tuple[Any, int]:
     return server, int(line.split()[0].rpartition(":")[2])
 
 
-async def _measure(server: int, port: int, clients: int, seconds: float, nodes: list[int]) -> dict[str, Any]:
+async def _measure(
+    server: int, port: int, clients: int, seconds: float, nodes: list[Any], calm: bool
+) -> dict[str, Any]:
     latencies: list[float] = []
     counts = {"failed": 0, "hostile": 0, "killed": 0}
     end, before = time.monotonic() + seconds, _memory(server)
@@ -152,27 +164,30 @@ async def _measure(server: int, port: int, clients: int, seconds: float, nodes: 
             await asyncio.sleep(0.05)
 
     async def killer() -> None:
-        await asyncio.sleep(seconds / 2)
-        workers = _children(server)
-        if len(workers) > 1:
-            os.kill(workers[0], signal.SIGKILL)
-            counts["killed"] += 1
+        pause = min(seconds / 2, 60)
+        while time.monotonic() + pause < end:
+            await asyncio.sleep(pause)
+            workers = _children(server)
+            if len(workers) > 1:
+                os.kill(workers[0], signal.SIGKILL)
+                counts["killed"] += 1
 
-    await asyncio.gather(*(client(seed) for seed in range(clients)), hostile(), killer())
+    await asyncio.gather(*(client(seed) for seed in range(clients)), *([] if calm else [hostile(), killer()]))
     latencies.sort()
     percentiles = {f"p{share}_ms": 1000 * latencies[int(share / 100 * (len(latencies) - 1))] for share in (50, 99)}
     rates = {"seconds": seconds, "requests": len(latencies), "per_second": len(latencies) / seconds}
     return {"clients": clients, **rates, **percentiles, **counts, "mb_before": before, "mb_after": _memory(server)}
 
 
-def _request(number: int, draw: random.Random, nodes: list[int]) -> tuple[str, dict[str, Any]]:
+def _request(number: int, draw: random.Random, nodes: list[Any]) -> tuple[str, dict[str, Any]]:
     if number < 6:
         return "predict", {"nodes": draw.sample(nodes, 10)}
     if number < 8:
         return "similar", {"node": draw.choice(nodes)}
     if number < 9:
         return "explain", {"node": draw.choice(nodes), "top": 5}
-    return "predict", {"graph": {"edges": [[10**7, draw.choice(nodes)], [10**7, draw.choice(nodes)]]}}
+    new = 10**7 if isinstance(nodes[0], int) else "a new node"
+    return "predict", {"graph": {"edges": [[new, draw.choice(nodes)], [new, draw.choice(nodes)]]}}
 
 
 def _children(process: int) -> list[int]:

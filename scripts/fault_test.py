@@ -31,7 +31,8 @@ import numpy as np
 from cge.data.stored import ingest, open_graph
 from cge.engine import Engine, LocalEngine, RayEngine
 from cge.errors import CgeError
-from cge.training.slab_propagation import HopRows, SlabTasks, run_tasks
+from cge.training.slab_columns import HopRows
+from cge.training.slab_propagation import SlabTasks, run_tasks
 
 NODES, EDGES, FEATURES = 20_000, 200_000, 96
 KEPT = HopRows(((0.0, 4), (0.5, 4)))

@@ -1,4 +1,4 @@
-# Sourced by ./run and ./test: sets up .venv once and again when pyproject.toml or constraints.txt change.
+# Sourced by ./run and ./test: creates .venv on first use, and updates it when pyproject.toml or constraints.txt change.
 # Needs $here, the project's folder. Call: set_up run | set_up test
 
 stop() {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import wrap
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -36,16 +37,16 @@ def accuracy() -> str:
     for graph in ("cora", "citeseer", "pubmed"):
         report = next(report for report in reports if report.startswith(f"{graph}\n"))
         cells[graph] = next(line.split(" | ")[1] for line in report.splitlines() if line.startswith("| auto |"))
-    seeds = {re.search(r"\((\d+)\)", cell)[1] for cell in cells.values()}  # type: ignore[index]
+    seeds = {graph: int(re.search(r"\((\d+)\)", cell)[1]) for graph, cell in cells.items()}  # type: ignore[index]
+    most = max(seeds.values())
+    fewer = "".join(f", {graph.upper()} {count}" for graph, count in seeds.items() if count < most)
     values = ", ".join(f"{graph.upper()} {cell.split(' (')[0]} %" for graph, cell in cells.items())
-    return (
-        "With default settings except `prior_correction=False` (so validation labels select the model and calibrate "
-        "its probabilities, but do not shift its class scores), and the 500 public "
-        f"validation labels of the\nPlanetoid split (20 training labels per class), test accuracy is {values} (mean ± "
-        "standard\ndeviation over "
-        f"{' or '.join(sorted(seeds))} seeds; [results/weights.md](results/weights.md), row `auto`). "
-        "[Results](docs/results.md) has all methods and graphs."
+    text = (
+        "Test accuracy on the Planetoid splits (20 training labels per class, 500 validation labels): "
+        f"{values} (mean ± standard deviation; {most} seeds{fewer}; [all results](docs/results.md)). "
+        "Settings are the defaults."
     )
+    return "\n".join(wrap(text, 120, break_long_words=False, break_on_hyphens=False))
 
 
 def speed() -> str:

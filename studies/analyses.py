@@ -205,7 +205,7 @@ def against_length(length: Array, weights: Array, counts: Array | None = None) -
 def against_diversity(nodes: Array, length: Array, weights: Array, counts: Array | None = None) -> Trend:
     """Return weight against diversity: the number of distinct nodes in a path, as the paper defines it."""
     weights, counts = _checked(weights, counts)
-    return _trend(PathBatch(nodes, length).diversity, weights, counts, np.asarray(length))
+    return _trend(PathBatch(nodes, length).distinct_nodes, weights, counts, np.asarray(length))
 
 
 def _trend(values: Array, weights: Array, counts: Array, length: Array | None = None) -> Trend:

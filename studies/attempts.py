@@ -43,19 +43,19 @@ _HOP_DIM = 16  # hidden units of each hop that has its own matrix
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a variant starts from; `start` is the closed-form weighting with the better MLP classifier."""
+    """What a variant starts from; `initial_weighting` is the closed-form weighting with the better MLP classifier."""
 
     task: Task
     data: EncoderData
     search: ModelSearch
-    start: NamedWeighting
+    initial_weighting: NamedWeighting
     settings: OuterSettings
 
     def learn(
         self, task: Task | None = None, problem: type[OuterProblem] = OuterProblem, **changed: Any
     ) -> NamedWeighting:
-        """Return a weighting learned from `start`; fold classifiers see only the training labels of `self.task`."""
-        weighting = NamedWeighting("edges+hops", deepcopy(self.start.module))
+        """Return a weighting learned from `initial_weighting`; fold classifiers see only `self.task.train`."""
+        weighting = NamedWeighting("edges+hops", deepcopy(self.initial_weighting.module))
         propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weighting.edge_weighting)
         outer = problem(
             task or self.task, self.data.tensor_inputs("l2"), propagation, replace(self.settings, **changed)
@@ -75,8 +75,8 @@ def more_folds(setup: Setup) -> Sequence[NamedWeighting]:
 def pseudo_labels(setup: Setup) -> Sequence[NamedWeighting]:
     """Add the most confident predictions of a first classifier, twenty of each class, to the outer labels."""
     evaluator = setup.search.evaluator
-    evaluator.evaluate(setup.start, "mlp", False)
-    scores = evaluator.trainers[CandidateKey(setup.start.name, "mlp", False)].best_scores()
+    evaluator.evaluate(setup.initial_weighting, "mlp", False)
+    scores = evaluator.trainers[CandidateKey(setup.initial_weighting.name, "mlp", False)].best_scores()
     confidence, predicted = torch.softmax(scores, dim=1).max(1)
     unlabeled = np.setdiff1d(np.arange(len(predicted)), torch.cat([setup.task.train, setup.task.validation]).numpy())
     chosen = []
@@ -101,16 +101,18 @@ def unrolled(setup: Setup) -> Sequence[NamedWeighting]:
 class _UnrolledOuter(OuterProblem):
     """Scores the outer labels with the last layer after some more gradient steps."""
 
-    def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:
-        """Return scores of the nodes `held`, differentiable through the gradient steps on the nodes `own`."""
-        hidden, labels = torch.relu(propagated[own] + classifier.bias), self.task.labels[own]
+    def held_out_scores(
+        self, classifier: MLPClassifier, propagated: Tensor, train_nodes: Array, held_out_nodes: Array
+    ) -> Tensor:
+        """Return scores of held-out nodes, differentiable through the gradient steps on `train_nodes`."""
+        hidden, labels = torch.relu(propagated[train_nodes] + classifier.bias), self.task.labels[train_nodes]
         weight: Tensor = classifier.score.weight
         bias: Tensor = classifier.score.bias
         for _ in range(_UNROLLED_STEPS):
             loss = supervised_loss(functional.linear(hidden, weight, bias), labels, self.class_weights)
             gradients = torch.autograd.grad(loss, [weight, bias], create_graph=True)
             weight, bias = weight - _UNROLLED_RATE * gradients[0], bias - _UNROLLED_RATE * gradients[1]
-        return functional.linear(torch.relu(propagated[held] + classifier.bias), weight, bias)
+        return functional.linear(torch.relu(propagated[held_out_nodes] + classifier.bias), weight, bias)
 
 
 def fold_ensemble(setup: Setup) -> Sequence[NamedWeighting]:
@@ -126,9 +128,12 @@ def no_penalty(setup: Setup) -> Sequence[NamedWeighting]:
 class HopPropagation:
     """Propagation with separate parameters for every hop: own coefficients, self-loops and normalization."""
 
-    def __init__(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, start: EdgeWeighting) -> None:
+    def __init__(
+        self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, initial_weighting: EdgeWeighting
+    ) -> None:
         self.transitions, self.edge_inputs = transitions, edge_inputs.tensors()
-        self.weightings = [deepcopy(start).trainable() for _ in range(len(start.hop_weights) - 1)]
+        hops = len(initial_weighting.hop_weights) - 1
+        self.weightings = [deepcopy(initial_weighting).trainable() for _ in range(hops)]
         self._initial = [parameter.detach().clone() for parameter in self.parameters()]
 
     def parameters(self) -> list[nn.Parameter]:
@@ -156,7 +161,7 @@ class HopPropagation:
 
 def coefficients_per_hop(setup: Setup) -> Propagation:
     """Learn separate coefficients for every hop."""
-    propagation = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.start.edge_weighting)
+    propagation = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.initial_weighting.edge_weighting)
     OuterProblem(setup.task, setup.data.tensor_inputs("l2"), propagation, setup.settings).run()
     for parameter in propagation.parameters():
         parameter.requires_grad_(False)
@@ -217,14 +222,16 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
     search = ModelSearch(evaluator)
     # Logistic regression has scores of labeled nodes only.
     search.candidates = [each for each in search.candidates if not each.classifier.startswith("logistic")]
-    start = search.initial_weighting()
-    setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
+    initial_weighting = search.initial_weighting()
+    setup = Setup(task, data, search, initial_weighting, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []
     used, kind = list[str](), ""
     for number, learned in enumerate(result if isinstance(result, list) else [result]):
         weighting = (
-            learned if isinstance(learned, NamedWeighting) else _Fixed("edges+hops", start.module, fixed=learned)
+            learned
+            if isinstance(learned, NamedWeighting)
+            else _Fixed("edges+hops", initial_weighting.module, fixed=learned)
         )
         kind, weighting = weighting.name, replace(weighting, name=f"{name} {number}")
         trainers = {

@@ -1,21 +1,17 @@
-"""Runs the cells of a study in several processes and stores each result as soon as it is computed."""
+"""Runs the cells of a study on an engine and stores each result as soon as it is computed."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cge
+from cge.engine import Engine
 from cge.errors import FileFormatError, InputError, MissingDataError
 
 __all__ = ["Cell", "code_version", "read_cells", "run_cells"]
@@ -50,18 +46,6 @@ def grid_cells(graphs: Collection[str], methods: Collection[str], only: str | No
         for graph in graphs:
             for name in (method,) if method else methods:
                 yield Cell(graph, name, seed)
-
-
-def _end_with(parent: int) -> None:
-    """End this worker process when its parent has ended, even if that was killed, and silently at Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def code_version() -> str:
@@ -100,7 +84,7 @@ def run_cells(
     cells: Iterable[Cell],
     work: Callable[[Cell], dict[str, Any]],
     folder: Path,
-    jobs: int,
+    engine: Engine,
     on_done: Callable[[Cell, dict[str, Any], int], None] | None = None,
     current: Callable[[Cell, dict[str, Any]], bool] | None = None,
 ) -> dict[str, str]:
@@ -116,29 +100,24 @@ def run_cells(
     remaining: Sequence[Cell] = [cell for cell in unique if cell not in done]
     missing: dict[str, str] = {}
     version = code_version()
-    context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
-    with ProcessPoolExecutor(max(1, min(jobs, len(remaining))), context, _end_with, (os.getpid(),)) as pool:
-        futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in remaining}
-        try:
-            for number, future in enumerate(as_completed(futures), len(unique) - len(remaining) + 1):
-                cell = futures[future]
-                try:
-                    row = future.result()
-                except MissingDataError as error:
-                    missing[cell.graph] = str(error)
-                    continue
-                line = json.dumps(
-                    {"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row | {"version": version}
-                )
-                _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
-                if on_done is not None:
-                    on_done(cell, row, number)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()  # do not wait for cells that are running
-            raise
+    results = engine.map_as_finished(partial(_row_or_missing, work), remaining)
+    for number, (cell, row) in enumerate(results, len(unique) - len(remaining) + 1):
+        if isinstance(row, str):
+            missing[cell.graph] = row
+            continue
+        line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row | {"version": version})
+        _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
+        if on_done is not None:
+            on_done(cell, row, number)
     return missing
+
+
+def _row_or_missing(work: Callable[[Cell], dict[str, Any]], cell: Cell) -> dict[str, Any] | str:
+    """Return the result of a cell, or the message that its data are missing."""
+    try:
+        return work(cell)
+    except MissingDataError as error:
+        return str(error)
 
 
 def _append(file: Path, line: bytes) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from studies import (
     figures,
     figures_report,
+    labels,
+    labels_report,
     paper,
     paper_report,
     selection,
@@ -28,7 +30,7 @@ from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "paper", "selection", "tasks", "typed", "vectors", "weights")
+NAMES = (*tables.TABLES, "figures", "labels", "paper", "selection", "tasks", "typed", "vectors", "weights")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def study(name: str, folder: Path) -> Study:
     """Return a study whose results are in `folder / name`."""
     if name == "figures":
         return Study(figures.cells, figures.run, figures_report.write_report)
+    if name == "labels":
+        return Study(labels.cells, labels.run, labels_report.write_report)
     if name == "selection":
         run = partial(selection.run, folder=folder / name / "vectors")
         return Study(selection.cells, run, selection_report.write_report, selection.current)

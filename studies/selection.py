@@ -29,9 +29,9 @@ from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
+from cge.training.parallel_tasks import ParallelTask, run_parallel
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
-from cge.training.side_by_side import ParallelTask, run_side_by_side
 from studies.cells import Cell, grid_cells
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
 from studies.weights import task_of
@@ -144,7 +144,7 @@ class _HalfTrainer:
     def __call__(self, trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
         for trainer, _, epochs in trainings:
             self._train(trainer, epochs)
-        return run_side_by_side(tasks, 1)
+        return run_parallel(tasks, 1)
 
     def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
         best = [(-np.inf, -np.inf)] * len(self.halves)

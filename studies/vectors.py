@@ -13,12 +13,13 @@ import numpy.typing as npt
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
-from cge.estimators.baselines import classify_vectors
+from cge.estimators.baselines import classify_vectors, logistic_regressions
+from cge.estimators.calibration import calibrate
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.embeddings import DeepWalk
 from cge.evaluation.protocol import split_of
-from cge.metrics import accuracy_or_f1, class_prior_ratio
+from cge.metrics import accuracy_or_f1
 from cge.models.sparse_products import unit_rows
 from cge.randomness import generator
 from studies.cells import Cell, grid_cells
@@ -83,7 +84,8 @@ def run(cell: Cell) -> dict[str, Any]:
         "seconds": round(seconds, 1),
     }
     if not data.multilabel:
-        row["test, prior corrected"] = _score(_corrected(probabilities, labels), labels, split.test, data)
+        corrected, strength = corrected_regression(vectors, labels)
+        row |= {"test, prior corrected": _score(corrected, labels, split.test, data), "C, prior corrected": strength}
     return row
 
 
@@ -93,10 +95,22 @@ def _score(probabilities: Array, labels: TaskLabels, nodes: Array, data: Dataset
     return accuracy_or_f1(expanded, data.labels[nodes])
 
 
-def _corrected(probabilities: Array, labels: TaskLabels) -> Array:
-    """Return probabilities with the class frequencies of the validation labels instead of the training labels."""
-    counts = (labels.matrix(nodes).sum(axis=0) for nodes in (labels.validation, labels.train))
-    return np.asarray(probabilities * np.exp(class_prior_ratio(*counts)))
+def corrected_regression(vectors: Array, labels: TaskLabels) -> tuple[Array, float]:
+    """Return probabilities `(n, c)` by logistic regression on vectors with the prior correction of `CGE`, and its C.
+
+    C is the most accurate on the validation labels after the correction, which is cross-fitted for this comparison.
+    """
+    train, validation = labels.train, labels.validation
+    y, y_train = labels.codes[validation], labels.codes[train]
+    best: tuple[float, Array, float] = (-1.0, np.empty(0), 0.0)
+    for strength, probabilities in logistic_regressions(unit_rows(vectors), labels).items():
+        scores = np.log(np.maximum(probabilities, 1e-30))
+        train_part = [scores[train]], y_train
+        cross_fitted, _, shift = calibrate([scores[validation]], y, labels.target, train_part, always=True)
+        accuracy = labels.target.score(cross_fitted, y)
+        if accuracy > best[0]:
+            best = accuracy, scores if shift is None else scores + shift, strength
+    return labels.target.outputs(best[1]), best[2]
 
 
 def neighbor_agreement(vectors: Array, labels: Array, nodes: Array, seed: int) -> float:

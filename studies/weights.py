@@ -77,7 +77,6 @@ class ConstantNetwork(PathWeighting):
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
-    "auto, prior correction": {"prior_correction": "auto"},
     "uniform": {"weighting": "uniform"},
     "degree": {"weighting": "degree"},
     "cosine": {"weighting": "cosine"},
@@ -145,8 +144,8 @@ def run(cell: Cell) -> dict[str, Any]:
         return _run_attempt(cell, graph, labels, split)
     start = time.process_time()  # of this process, since others may run at the same time
     y, validation = (np.where(_mask(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
-    settings = {"prior_correction": False} | METHODS[cell.method]  # weightings are compared without it
-    model = make_estimator(CGE, {**settings, "random_state": cell.seed, "n_jobs": 1}).fit(graph, y, validation)
+    settings = {**METHODS[cell.method], "random_state": cell.seed, "n_jobs": 1}
+    model = make_estimator(CGE, settings).fit(graph, y, validation)
     seconds = time.process_time() - start
     ids = graph.node_ids
     row = {

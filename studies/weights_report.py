@@ -16,23 +16,22 @@ from studies.weights import GRAPHS, METHODS
 __all__ = ["tables_of", "write_report"]
 
 _BASELINES = ("uniform", "degree", "cosine", "closed forms")
-_SELECTING = ("auto", "auto, prior correction", "closed forms")  # methods that select a weighting
-_OVERVIEW = (
-    *("features only", "uniform", "degree", "cosine", "edges", "edges+hops"),
-    *("lstm", "auto", "auto, prior correction"),
-)
+_SELECTING = ("auto", "closed forms")  # methods that select a weighting
+_OVERVIEW = ("features only", "uniform", "degree", "cosine", "edges", "edges+hops", "lstm", "auto")
 _OVERLAPPING = ("chameleon", "squirrel", "actor")  # graphs whose seeds are splits of the same nodes
 _COLUMNS = [
     *("method", "test accuracy", *(f"against {baseline}" for baseline in _BASELINES)),
-    *("selected weighting", "classifiers", "AUC of random edges", "CPU seconds"),
+    *("selected weighting", "classifiers", "prior corrected", "AUC of random edges", "CPU seconds", "version"),
 ]
+_OLDER = "older"  # than the version that is stored with results; such results are without prior correction
 _ABOUT = (
     "Test accuracy in percent: mean ± standard deviation over seeds, with the number of seeds in parentheses. Every "
-    "method has the defaults of `cge.CGE` except for the settings in its name, and no prior correction unless it is "
-    "named. Differences are paired by seed; p-values are those of a two-sided paired t-test, corrected for overlapping "
-    "splits on chameleon, squirrel and actor (Nadeau and Bengio 2003), and not for the number of tests. Validation "
-    "labels select, test labels are used once. CPU seconds are measured on one thread. Written by `cge reproduce "
-    "weights`."
+    "method has the defaults of `cge.CGE` except for the settings in its name. *Prior corrected*: in how many runs "
+    "class scores were shifted to the class frequencies of the validation labels; they never were in runs of older "
+    "versions, which did not store the version. Differences are paired by seed; p-values are those of a two-sided "
+    "paired t-test, corrected for overlapping splits on chameleon, squirrel and actor (Nadeau and Bengio 2003), "
+    "but not for the number of tests. Validation labels select, test labels are used once. CPU seconds are measured on "
+    "one thread. Written by `cge reproduce weights`."
 )
 
 
@@ -65,6 +64,8 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], results: Mapping[Cell, dic
         "weighting": dict(Counter(run["weighting"] for run in ordered)),
         "classifiers": dict(Counter(" + ".join(run["classifiers"]) for run in ordered)),
         "label_propagation": sum(run["label_propagation"] for run in ordered),
+        "prior_corrected": sum(run.get("prior_correction", False) for run in ordered),
+        "versions": sorted({run.get("version", _OLDER) for run in ordered}),
     }
     for name in ("seconds", "noise_auc"):
         values = [run[name] for run in ordered if run.get(name) is not None]
@@ -159,8 +160,10 @@ def _entries(name: str, row: dict[str, Any]) -> list[str]:
         *("" if baseline == name else _difference(row.get(f"against {baseline}")) for baseline in _BASELINES),
         weightings if name in _SELECTING else "",
         classifiers,
+        str(row["prior_corrected"] or ""),
         f"{row['noise_auc']:.2f}" if "noise_auc" in row else "",
         f"{row['seconds']:.0f}" if "seconds" in row else "",
+        ", ".join(row["versions"]),
     ]
 
 

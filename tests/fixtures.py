@@ -74,7 +74,8 @@ QUICK_TRAINING: dict[str, Any] = {"max_epochs": 25, "patience": 25, "dim": 8}
 SMALL_PAPER: dict[str, Any] = {
     "dim": 16,
     "window": 4,
-    "walks_per_node": 4,
+    "walk_length": 10,
+    "walks_per_node": 2,
     "hidden": 8,
     "outer_paths": 64,
     "outer_steps": 10,

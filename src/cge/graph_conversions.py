@@ -127,9 +127,9 @@ class GraphConversions:
         rows = list(graph.edges(data=True))
         edges, attributes = [(u, v) for u, v, _ in rows], [each for _, _, each in rows]
         weights = [None if weight is None else each.get(weight) for each in attributes]
-        given = any(value is not None for value in weights)
+        weighted = any(value is not None for value in weights)
         options: dict[str, Any] = {"self_loops": self_loops, "directed": bool(graph.is_directed())}
-        options["weights"] = [1.0 if value is None else value for value in weights] if given else None
+        options["weights"] = [1.0 if value is None else value for value in weights] if weighted else None
         if node_type is not None:
             options["node_types"] = _attribute(node_type, list(graph.nodes(data=True)), "node")
         if edge_type is not None:

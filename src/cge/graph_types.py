@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import Features, checked_features, encode_types
 from cge.csr import Rows, build_rows
-from cge.errors import InputError, Message, Param, format_list, format_value
+from cge.errors import InputError, Message, Param, counted, format_list, format_value
 from cge.ids import factorize
 
 REVERSE = "rev_"  # before the name of an edge type, as in PyG: the type of the reverse edges
@@ -93,7 +93,12 @@ def checked_edge_features(features: Any, count: int) -> tuple[Array, tuple[str, 
     if np.isinf(table).any():
         place = np.argwhere(np.isinf(table))[0]
         raise InputError(f"edge features must be finite or missing, found {table[tuple(place)]} at edge {place[0]:,}")
-    return table, tuple(columns) or tuple(f"feature {number}" for number in range(1, table.shape[1] + 1))
+    names = tuple(columns) or tuple(f"feature {number}" for number in range(1, table.shape[1] + 1))
+    empty = np.flatnonzero(np.isnan(table).all(axis=0)).tolist() if count else []
+    if empty:
+        problem = f"the edge feature {format_value(names[empty[0]])} is missing for every edge"
+        raise InputError(problem, hint=Message("leave it out of ", Param("edge_features")))
+    return table, names
 
 
 def _column(column: Any) -> Array:
@@ -207,17 +212,17 @@ def with_reverse_entries(graph: Any) -> dict[str, Any]:
     return parts | {"edge_type_names": (*names, *(REVERSE + name for name in names))}
 
 
-def label_type(graph: Any, nodes: Array, what: str | Param) -> int | None:
-    """Return the node type of labeled nodes, by index, which must be the same for all; None without node types."""
-    if graph.node_types is None or not len(nodes):
-        return None
-    types, names = graph.node_types[nodes], graph.node_type_names
-    counts = np.bincount(types, minlength=len(names))
+def check_label_type(graph: Any, train: Array, validation: Array) -> None:
+    """Raise an error unless all labeled nodes, those of `y` and of `validation`, are of the same node type."""
+    if graph.node_types is None:
+        return
+    names = graph.node_type_names
+    counts = np.bincount(graph.node_types[train], minlength=len(names))
     target = int(counts.argmax())
-    wrong = nodes[types != target]
-    if len(wrong):
-        node, name = format_value(graph.node_ids[wrong[:1]].tolist()[0]), names[graph.node_types[wrong[0]]]
-        labels = f" has labels of {counts[target]:,} nodes of the type {format_value(names[target])}"
-        problem = Message(what, labels, f", but node {node} is of the type {format_value(name)}")
-        raise InputError(problem, hint="label nodes of one type")
-    return target
+    for nodes, source in ((train, " is"), (validation, Message(" of ", Param("validation"), " is"))):
+        wrong = nodes[graph.node_types[nodes] != target]
+        if len(wrong):
+            node, name = format_value(graph.node_ids[wrong[:1]].tolist()[0]), names[graph.node_types[wrong[0]]]
+            labels = f" has labels of {counted(int(counts[target]), 'node')} of the type {format_value(names[target])}"
+            problem = Message(Param("y"), labels, f", but node {node}", source, f" of the type {format_value(name)}")
+            raise InputError(problem, hint="label nodes of one type")

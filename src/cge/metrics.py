@@ -14,6 +14,7 @@ from cge.arrays import Array
 
 _SMALLEST = 1e-12  # probabilities below this count as this, so that their logarithm is finite
 _TEMPERATURES = 5.0 ** (np.arange(-97, 41) / 40)  # 0.02 to 5
+_STRIDE = 12  # every how many temperatures the first search goes
 _COARSE_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
@@ -146,9 +147,17 @@ def scale_probabilities(probabilities: Array, temperature: float | Array, multil
 
 def fit_temperature(probabilities: Array, labels: Array) -> float:
     """Return the temperature of the lowest log loss plus 2 (log T)² / n, which keeps that of few labels near 1."""
-    losses = [log_loss(scale_probabilities(probabilities, each, labels.ndim == 2), labels) for each in _TEMPERATURES]
-    penalty = 2 * np.log(_TEMPERATURES) ** 2 / len(labels)
-    return float(_TEMPERATURES[int(np.argmin(np.array(losses) + penalty))])
+    logits = np.log(np.maximum(probabilities, _SMALLEST))
+    if labels.ndim == 2:
+        logits -= np.log(np.maximum(1 - probabilities, _SMALLEST))
+
+    def best_of(temperatures: Array) -> int:
+        losses = np.array([logit_log_losses(logits / temperature, labels).mean() for temperature in temperatures])
+        return int(np.argmin(losses + 2 * np.log(temperatures) ** 2 / len(labels)))
+
+    middle = _STRIDE * best_of(_TEMPERATURES[::_STRIDE])  # the loss has one minimum
+    first = max(middle - _STRIDE, 0)
+    return float(_TEMPERATURES[first + best_of(_TEMPERATURES[first : middle + _STRIDE + 1])])
 
 
 def class_prior_ratio(counts: Array, train_counts: Array) -> Array:

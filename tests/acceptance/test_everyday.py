@@ -58,7 +58,7 @@ def test_from_messy_files_to_a_server(folder: Path, capsys: pytest.CaptureFixtur
     assert "did you mean 'left 4'" in capsys.readouterr().err
     links = answer(capsys, "links", "model", "--top", "20")["links"]
     assert len(links) == 20
-    changed = answer(capsys, "update", "model", "--add-edges", "new.csv", "--remove-edges", "gone.csv", "--header")
+    changed = answer(capsys, "update", "model", "--add-edges", "new.csv", "--remove-edges", "gone.csv")
     assert (changed["new_nodes"], changed["nodes"]) == (1, 61)
     assert answer(capsys, "predict", "model", "--nodes", "nora")["predictions"][0]["class"] == "left"
     testclient = pytest.importorskip("starlette.testclient", reason="starlette is part of the extra 'serve'")

@@ -37,9 +37,10 @@ def test_the_wheel_runs_on_its_own(tmp_path: Path) -> None:
     assert {Path(name).parts[0] for name in names if ".dist-info" not in name} == {"cge"}
     assert not any("test" in Path(name).parts or name.endswith(".pyc") for name in names)
     venv = tmp_path / "venv"
-    run(sys.executable, "-m", "venv", venv, cwd=tmp_path)
+    run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=tmp_path)
     python, cge = venv / "bin" / "python", venv / "bin" / "cge"
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
     # The libraries cge needs come from the environment of the tests; cge itself comes from the wheel.
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=tmp_path).strip())
     (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")

@@ -419,7 +419,7 @@ def test_a_quiet_search(people: str, here: Path, capsys: pytest.CaptureFixture[s
         (["--method", "features"], "features has nothing to tune: it selects its settings in every fit"),
         (["--method", "sgc", "--set", "dim=3"], "sgc has no setting 'dim'; it has hops"),
         (["--method", "gcn", "--set", "hidden=0"], "hidden must be an integer from 1 to 4096"),
-        (["--method", "gcn", "--storage", "."], "the storage '.' cannot be opened: [Errno 21] Is a directory: '.'"),
+        (["--method", "gcn", "--storage", "."], "the storage '.' cannot be opened: [Errno 21] Is a directory"),
         (
             ["--method", "gcn", "--trials", "0"],
             "Invalid value for '--trials': Input should be greater than or equal to 1",

@@ -47,6 +47,28 @@ def test_an_index_of_pandas_is_not_read(names: tuple[str, str], kind: str, tmp_p
     assert (len(graph), graph.num_edges) == (4, len(frame))
 
 
+def test_new_edges_have_the_columns_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, model, new = tmp_path / "e.csv", str(tmp_path / "model"), tmp_path / "new.csv"
+    pd.DataFrame(PAIRS, columns=["paper", "cites"]).assign(count=1).to_csv(file)
+    (tmp_path / "labels.csv").write_text("node,label\na,x\nb,y\n")
+    reading = ["--source", "paper", "--target", "cites", "--labels", str(tmp_path / "labels.csv")]
+    quick = ["--classifier", "mlp", "--weighting", "degree", "--max-epochs", "2"]
+    assert notes_of(capsys, str(file), *reading)[0].startswith("the column 'count' is not read")
+    assert run(["fit", str(file), *reading, *quick, "--out", model, "--quiet"]) == 0
+    capsys.readouterr()
+    for text in ("paper,cites\nnew,a\n", ",year,cites,paper\n0,1999,a,new\n"):
+        new.write_text(text)
+        assert run(["predict", model, "--graph", str(new), "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert [row["node"] for row in result["predictions"]] == ["new"]
+        assert not any("--header" in note for note in result["notes"])
+    new.write_text("from where,to where\nnew,a\nnew,b\n")
+    for words in (["predict"], ["explain", "--node", "new"]):
+        assert run([words[0], model, "--graph", str(new), *words[1:]]) == 0
+        assert "if it names the columns, pass --header" in capsys.readouterr().err
+    assert cge.load(model).fit_call_["edge_columns"] == ("paper", "cites")
+
+
 def test_a_column_that_counts_the_rows_is_recognized_or_asked_about(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

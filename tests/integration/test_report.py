@@ -350,7 +350,7 @@ def test_the_page_is_printed_in_light_colors(browser: Any, page: Path) -> None:
 def test_axes_of_weights_have_titles(opened: tuple[Any, list[str]]) -> None:
     tab, _ = opened
     assert tab.text_content("#histogram .xtitle") == "relative weight"
-    assert "these are selected by contribution" in tab.text_content("#strongest-caption")
+    assert "Because these paths are selected by contribution" in tab.text_content("#strongest-caption")
 
 
 # ---------------------------------------------------------------------- without a browser
@@ -565,7 +565,18 @@ def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: boo
     assert contents["summary"][1].startswith(f"{metric} on {len(scored.nodes)} validation labels: ")
     assert " These labels also selected the model, so this is slightly optimistic." in contents["summary"][1]
     assert "label propagation" in contents["summary"][2]
-    assert contents["weighting"][-1].startswith("In the comparison of methods, cge is ")
+    assert contents["weighting"][-2].startswith("In the comparison of methods, cge is ")
+    assert contents["weighting"][-1] == UNIFORM
+    scored_on = f"trained on the model's training labels, scored on the same {len(scored.nodes)} validation labels: "
+    assert f"Other methods, {scored_on}" in contents["summary"][2]
+    alone = f"Logistic regression on the node embeddings (vectors) alone, {scored_on}"
+    assert (alone in contents["summary"][1]) == passed  # after a refit, the vectors have seen the labels
+    shown = (
+        "Share of nodes that have a class, by its predicted probability" if multilabel else "Accuracy of predictions"
+    )
+    assert contents["captions"]["reliability-caption"].startswith(shown)
+    assert f"%, on {len(scored.nodes)} validation labels." in contents["captions"]["reliability-caption"]
+    assert (contents["reliability_axes"] == ["confidence", "accuracy"]) == (not multilabel)
     assert (contents["confusion"] is None) == multilabel
     assert len(contents["by_class"]) == len(contents["classes"])
     assert sum(contents["reliability"]["count"]) == len(scored.nodes) * (2 if multilabel else 1)
@@ -606,8 +617,12 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
     fitted.ensemble[1][1].output_bias[:] += [99.0, -99.0]  # predicts 0 with higher confidence
     write_page(model, tmp_path / "report.html")
     tab, problems = open_page(browser, tmp_path / "report.html")
-    assert "Scores are those of classifier mlp (index 0 of 2)." in tab.text_content("#explorer-caption")
-    assert "The probability is that of classifier mlp (index 0 of 2)." in tab.text_content("#faithfulness-caption")
+    averages = (
+        "The model averages the probabilities of 2 classifiers; scores and paths here are those of the first, 'mlp'."
+    )
+    assert averages in tab.text_content("#explorer-caption")
+    explained = "The probability is that of the first of 2 averaged classifiers, 'mlp'."
+    assert explained in tab.text_content("#faithfulness-caption")
     assert "Predicted: 0 (50.0 %)" in tab.text_content("#node-card")
     assert "The explained classifier by itself predicts 1;" in tab.text_content("#node-card")
     assert problems == []
@@ -633,9 +648,12 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
     assert problems == []
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     charts = {chart.get_attribute("id") for chart in tab.query_selector_all(".chart.js-plotly-plot")}
-    assert charts >= {"accuracy", "reliability", "curve", "scatter", "relevance", "deletion"}
+    assert charts >= {"accuracy", "reliability", "curve", "scatter", "weight-by-class", "deletion"}
     axis = "weight A(p) of the network, from 0 to 1" if kind == "paper" else "relative weight"
     assert tab.text_content("#histogram .xtitle") == axis
+    axes = [tab.text_content(f"#reliability .{axis}title") for axis in "xy"]
+    of_classes = ["predicted probability", "share of nodes that have the class"]
+    assert axes == (of_classes if kind == "multilabel" else ["confidence", "accuracy"])
     assert "by-class" in charts
     assert (kind == "multilabel") == ("confusion" not in charts)
     assert tab.query_selector_all("#node-card .path svg circle")
@@ -643,7 +661,7 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
     assert len(legend) <= 11
     assert ("10 other classes" in legend) == (kind == "many classes")
     if kind == "many classes":
-        for chart in ("confusion", "relevance"):
+        for chart in ("confusion", "weight-by-class"):
             boxes = [tick.bounding_box() for tick in tab.query_selector_all(f"#{chart} .xtick text")]
             title = tab.query_selector(f"#{chart} .xtitle").bounding_box()
             assert len(boxes) == 20
@@ -653,6 +671,81 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
         )
         assert last["y"] + last["height"] <= whole["y"] + whole["height"]
     tab.context.close()
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "average"])
+def test_captions_of_the_papers_weights(weighting: str) -> None:
+    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2}
+    model = make_estimator(cge.PaperCGE, {**small, "setting": "transductive", "weighting": weighting})
+    contents = report_contents(model.fit(two_groups(features=False), partial_labels()))
+    captions, uniform = contents["captions"], "Weighting: uniform. There is no network: A(p) = 1 for every path."
+    if weighting == "uniform":
+        assert captions["weighting-caption"] == contents["weighting"][0] == uniform
+    else:
+        assert "the output of the network" in captions["weighting-caption"]
+    assert captions["weight-by-class-title"] == "Weight A(p) by class"
+    assert "geometric mean of the weights A(p) of these paths" in captions["weight-by-class-caption"]
+    assert "the part of a node's vector that is attributed to paths" in captions["faithfulness-caption"]
+    assert not any("elative weight" in text or "propagated inputs" in text for text in captions.values())
+    weight = "A(p) = 1 for every path." if weighting == "uniform" else "A(p): weight of path p, from 0 to 1"
+    assert weight in captions["explorer-caption"]
+    assert "“Ends at” says what of the last node contributes: its inputs (a vector)." in captions["explorer-caption"]
+    assert "A path is a walk: nodes may repeat. In the drawings" in captions["explorer-caption"]  # without self-loops
+    assert "an attribution, not an exact sum" in captions["explorer-caption"]
+    assert ("Uniform weights: A(p) = 1 for every path." in contents["weighting"]) == (weighting == "average")
+
+
+RELATIVE_WEIGHT = "Relative weight: path weight A(p) divided by that in a random walk (uniform weights)."
+OF_A_NETWORK = (
+    "Relative weight: output of the network (0 to 1) times the weight under the fixed weighting (nothing learned)"
+)
+SELF_LOOPS = "A path is a walk: nodes may repeat, and every node has a self-loop."
+UNIFORM = "Uniform weights: those of a random walk that chooses edges with probability proportional to their weights."
+
+
+@pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("weighting", ["uniform", "degree", "lstm", "metapaths"])
+def test_captions_of_the_path_explorer(weighting: str, labels: bool) -> None:
+    """They depend on what paths end at, on what their weights are, and on whether they use self-loops."""
+    graph = two_groups(features=weighting != "lstm")
+    if weighting == "metapaths":
+        pairs = list(zip(*graph.to_scipy().nonzero(), strict=True))
+        types = ["ab"[(source + target) % 2] for source, target in pairs]
+        graph = cge.Graph.from_edges(pairs, features=graph.features, num_nodes=len(graph), edge_types=types)
+    settings: dict[str, Any] = {"hops": 2, "walks_per_node": 2, "outer_steps": 3, "warmup_steps": 1, "max_epochs": 3}
+    model = quick_cge(weighting, classifier="mlp", label_propagation=labels, validation_fraction=0.0, **settings)
+    contents = report_contents(model.fit(graph, partial_labels()))
+    caption, strongest = (contents["captions"][f"{name}-caption"] for name in ("explorer", "strongest"))
+    inputs, part = ("inputs", "its inputs (a vector)") if weighting == "lstm" else ("features", "its features")
+    assert f"with what their {inputs}{' and training labels' * labels} contribute" in caption
+    assert f"“Ends at” says what of the last node contributes: {part}{' or its training label' * labels}." in caption
+    weight = OF_A_NETWORK if weighting == "lstm" else RELATIVE_WEIGHT
+    assert weight in caption
+    assert weight in contents["captions"]["weighting-caption"]
+    assert (SELF_LOOPS in caption) == (weighting != "metapaths")
+    if weighting == "metapaths":
+        assert ("Only paths that end at labels use self-loops." in caption) == labels
+        paths = [path for node in model.node_ids_[:5].tolist() for path in model.explain(node, top=50)]
+        looping = {path.ends_at for path in paths if any(u == v for u, v in pairwise(path.path))}
+        assert looping == ({"label"} if labels else set())
+    assert "The model averages" not in caption
+    assert (UNIFORM in contents["weighting"]) == (weighting != "uniform")
+    which = "its (up to 5) paths with the largest contributions"
+    which = f"those of {which} that end at inputs, not at labels" if labels else which
+    assert strongest.startswith(f"The following charts show, for each node, {which}. Because these paths are selected")
+    assert {kind for paths in contents["paths"] for *_, kind in paths} <= {inputs, *["label"] * labels}
+
+
+def test_curves_have_the_name_of_the_validation_score() -> None:
+    def curve(labels: Any, **settings: Any) -> str:
+        model = quick_cge("degree", classifier="mlp", label_propagation=False, hops=1, max_epochs=5, **settings)
+        contents = report_contents(model.fit(with_sparse_features(two_groups()), labels))
+        return str(next(each["name"] for each in contents["curves"] if each["is_accuracy"]))
+
+    assert curve(TRUE_LABELS) == "validation accuracy"
+    assert curve(TRUE_LABELS, scoring="macro_f1") == "validation macro-F1"
+    assert curve(task_labels(True)[0]) == "validation micro-F1"
 
 
 def test_the_command_compares_methods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 from cge.cli import checkout
 from cge.cli.main import run
-from studies import cells, registry
+from cge.engine import LocalEngine
+from studies import registry
 from studies.cells import Cell, read_cells
 from studies.weights import METHODS
 from studies.weights import run as run_cell
@@ -47,7 +47,7 @@ def test_stored_reports_are_those_of_the_stored_cells(name: str, tmp_path: Path)
             (tmp_path / folder / file.name).symlink_to(file)
     registry.study(name, tmp_path).write_report(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.suffix in (".json", ".md", ".svg")]
-    expected = {"table2": 3, "table3": 3, "figures": 7, "tasks": 3}
+    expected = {"table2": 3, "table3": 3, "figures": 7, "labels": 3, "tasks": 3}
     assert len(files) == expected.get(name, 2)
     for file in files:
         stored, hint = RESULTS / file.relative_to(tmp_path), f"stale: run 'cge reproduce {name} --show'"
@@ -87,13 +87,13 @@ def test_no_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     [
         (
             ["tables"],
-            "there is no study 'tables'; there are table2, table3, figures, paper, selection, tasks, typed, vectors",
+            "there is no study 'tables'; there are table2, table3, figures, labels, paper, selection, tasks, typed,",
         ),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
         (["table2", "--show", "--only", "cora"], "--show writes the tables of all stored results; leave out --only"),
         (
             ["weights", "--only", "cora/magic"],
-            "the study has no method 'magic'; it has 'auto', 'auto, prior correction'",
+            "the study has no method 'magic'; it has 'auto', 'uniform'",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_line_for_each_finished_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cells, "ProcessPoolExecutor", lambda jobs, *_: ThreadPoolExecutor(jobs))
+    monkeypatch.setattr("cge.engine.make_engine", lambda *_, **__: LocalEngine(1))  # in this process
     monkeypatch.setitem(METHODS, "features only", METHODS["features only"] | {"max_epochs": 5})
     arguments = ["--only", "cora/features only", "--seeds", "1", "--out", str(tmp_path)]
     assert run(["reproduce", "weights", *arguments]) == 0

@@ -13,6 +13,8 @@ from sklearn import metrics
 
 import cge
 from cge.cli.main import run
+from cge.report.scored_nodes import ScoredNodes, score_summary
+from cge.targets.classification import SingleLabel
 from tests.fixtures import (
     TRAIN_NODES,
     TRUE_LABELS,
@@ -73,6 +75,14 @@ def test_scores_of_classes(home: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "Confusion matrix" in output
     assert run(["score", str(home / "single"), "--labels", str(file), "--quiet"]) == 0
     assert float(capsys.readouterr().out) == result["accuracy"]
+
+
+def test_classes_that_do_not_occur_have_no_part_in_macro_f1() -> None:
+    labels, probabilities = np.eye(3)[[0, 0, 1, 1]], np.array([[0.8, 0.1, 0.1]] * 3 + [[0.1, 0.8, 0.1]])
+    scored = ScoredNodes(np.arange(4), labels, probabilities, SingleLabel(np.array(["a", "b", "c"])), True)
+    expected = metrics.f1_score(labels.argmax(1), probabilities.argmax(1), average="macro")
+    assert score_summary(scored)["macro_f1"] == pytest.approx(expected)
+    assert expected > 0.7
 
 
 def test_scores_of_several_labels(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -352,14 +352,18 @@ def test_a_self_loop_is_no_evidence(here: Path) -> None:
 
 
 def test_edges_beyond_the_longest_path_are_no_evidence(tmp_path: Path) -> None:
-    """A chain of new nodes: with two hops and no label propagation only the first two reach an old node."""
-    chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
+    """A chain of new nodes: with two hops and no label propagation only the first three reach a walk vector.
+
+    The first has one of its own: that of its neighbor in training.
+    """
+    chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3"), ("n3", "n4")])
     model = make_estimator(cge.CGE, {**QUICK, "hops": 2, "label_propagation": False}).fit(people(False), Y)
     result, _ = predict_nodes(model, update=chain)
     assert {node: EVIDENCE[code] for node, code in zip(result.nodes.tolist(), result.evidence, strict=True)} == {
         "n1": EDGES,
         "n2": EDGES,
-        "n3": NONE,
+        "n3": EDGES,
+        "n4": NONE,
     }
     model = make_estimator(cge.CGE, {**QUICK, "hops": 0, "label_propagation": False}).fit(people(), Y)
     result, _ = predict_nodes(model, update=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))

@@ -196,9 +196,9 @@ def test_counted_paths_are_repeated_paths(random: np.random.Generator) -> None:
 def test_within_a_length_is_the_correlation_without_the_means_of_lengths(random: np.random.Generator) -> None:
     paths = subpaths(walks_of(random, nodes=4), 5)
     # Longer paths have lower weights, and among those of one length the diverse ones have higher weights.
-    weights = 0.5 - 0.08 * paths.length + 0.03 * paths.diversity + 0.01 * random.random(len(paths))
+    weights = 0.5 - 0.08 * paths.length + 0.03 * paths.distinct_nodes + 0.01 * random.random(len(paths))
     result = against_diversity(paths.nodes, paths.length, weights)
-    sides = [np.asarray(side, float) for side in (paths.diversity, weights)]
+    sides = [np.asarray(side, float) for side in (paths.distinct_nodes, weights)]
     for length in np.unique(paths.length):
         group = paths.length == length
         for side in sides:

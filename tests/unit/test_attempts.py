@@ -38,8 +38,8 @@ def make_settings(dim: int, max_epochs: int) -> EncoderSettings:
 def make_setup(task: Task) -> Setup:
     data = EncoderData(task.graph, n_jobs=1)
     search = ModelSearch(CandidateEvaluator(task, data, make_settings(4, 30)))
-    start = NamedWeighting("degree", closed_form("degree", data.edge_scale.names, 4))
-    return Setup(task, data, search, start, QUICK_OUTER)
+    initial_weighting = NamedWeighting("degree", closed_form("degree", data.edge_scale.names, 4))
+    return Setup(task, data, search, initial_weighting, QUICK_OUTER)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
@@ -93,8 +93,8 @@ def test_unrolled_scores_depend_on_the_training_nodes() -> None:
 
 def test_coefficients_per_hop_start_equal_and_diverge() -> None:
     setup = make_setup(with_validation())
-    shared = EdgePropagation(setup.data.transitions, setup.data.edge_inputs, setup.start.edge_weighting)
-    own = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.start.edge_weighting)
+    shared = EdgePropagation(setup.data.transitions, setup.data.edge_inputs, setup.initial_weighting.edge_weighting)
+    own = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.initial_weighting.edge_weighting)
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
     assert len(own.parameters()) == len(own.initial_parameters()) == 1 + 3 * 4

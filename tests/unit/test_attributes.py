@@ -131,6 +131,17 @@ def test_attributes_of_files(file: str, papers: pd.DataFrame) -> None:
     assert graph.with_features(np.eye(len(graph))).encoder is None
 
 
+def test_an_attribute_that_equals_the_labels_is_noted(papers: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    papers[["id", "venue"]].dropna()[:12].apply(lambda column: column.str.lower()).to_csv("venues.csv", index=False)
+    assert run(["check", "edges.csv", "--attributes", "nodes.csv", "--labels", "venues.csv"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the attribute 'venue' equals the label of 12 of the 12 labeled nodes; if it is the label, leave it" in text
+    assert "--attribute-columns=-venue" in text
+    words = ["check", "edges.csv", "--attributes", "nodes.csv", "--labels", "venues.csv", "--attribute-columns=-venue"]
+    assert run(words) == 0
+    assert "equals the label" not in capsys.readouterr().out
+
+
 def test_a_model_keeps_the_encoder(papers: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "edges.csv", "--attributes", "nodes.csv"]) == 0
     assert "attribute 'venue'  category, 2 values, some missing" in capsys.readouterr().out

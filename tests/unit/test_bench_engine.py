@@ -30,7 +30,7 @@ def test_large(tmp_path, monkeypatch):
             words[3].mkdir(parents=True)
             classes = [f"c{node % 16}" for node in range(2000)]
             pq.write_table(pa.table({"node": range(2000), "class": classes}), words[3] / "part-00000.parquet")
-        return {"seconds": 1.0, "peak_mb": 100.0 * len(commands)}
+        return {"seconds": 1.0, "cpu_seconds": 2.0, "peak_mb": 100.0 * len(commands)}
 
     monkeypatch.setattr("benchmarks.large_scale.cache_folder", lambda: tmp_path)
     monkeypatch.setattr("benchmarks.large_scale._run", run)
@@ -40,4 +40,6 @@ def test_large(tmp_path, monkeypatch):
     assert [words[0] for words in commands[:4]] == ["ingest", "fit", "predict", "embed"]
     assert rows[0]["accuracy"] == 1.0
     assert rows[0]["peak_mb"] == 400.0
-    assert rows[1]["slopes"] == {"seconds": 0.0, "peak_mb": pytest.approx(np.log10(2))}
+    assert rows[1]["slopes"] == {"seconds": 0.0, "cpu_seconds": 0.0, "peak_mb": pytest.approx(np.log10(2))}
+    assert rows[0]["cpu_seconds"] == 8.0
+    assert rows[0]["peers"]["scipy"]["accuracy"] == pytest.approx(rows[0]["peers"]["pyg"]["accuracy"], abs=0.05)

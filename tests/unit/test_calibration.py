@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cge
 from cge import metrics
-from cge.estimators.calibration import _is_accepted, _training_gain, calibrate
+from cge.estimators.calibration import _is_accepted, _training_gain, calibrate, comparable_scores
 from cge.graph import Graph
 from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -234,3 +236,48 @@ def test_frequencies_of_training_labels_stay_where_validation_labels_do_not_diff
         ({"class_weight": "balanced"}, balanced, validation),  # each class shall count alike
     ):
         assert not quick_cge("uniform", **NO_SEARCH, **settings).fit(graph, *split).prior_correction_
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+def candidate(scores: np.ndarray, labels: np.ndarray, n_train: int) -> Any:
+    nodes = torch.arange(len(labels)).split([n_train, len(labels) - n_train])
+    task = SimpleNamespace(train=nodes[0], validation=nodes[1], labels=torch.from_numpy(labels), target=TARGET)
+    return SimpleNamespace(task=task, best_scores=lambda rows: torch.from_numpy(scores)[rows])
+
+
+def test_candidates_are_compared_after_the_prior_correction() -> None:
+    """Bayes' rule makes a candidate that is blind to class frequencies as good as one that has them."""
+    random = np.random.default_rng(0)
+    labels = np.concatenate([np.repeat([0, 1], 40), (random.random(600) < 0.1).astype(np.int64)])
+    feature = random.normal(1.5 * labels, 1.0)
+    log_odds = 1.5 * feature - 1.5**2 / 2  # with as many of each class
+    scores = np.stack([np.zeros(len(labels)), log_odds], axis=1)
+    plain, corrected = scores[80:], comparable_scores(candidate(scores, labels, 80))
+    shift = np.log(labels[80:].mean() / (1 - labels[80:].mean()))
+    expected = log_odds[80:] + shift > 0
+    assert (corrected.argmax(1) == expected).mean() > 0.97  # folds differ a little
+    accuracy, before = ((each.argmax(1) == labels[80:]).mean() for each in (corrected, plain))
+    assert accuracy > before + 0.08
+    np.testing.assert_allclose(np.exp(corrected).sum(1), 1, atol=1e-9)
+
+
+def test_scores_that_are_not_corrected_stay_as_they_are() -> None:
+    random = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    scores = random.normal(size=(200, 2)) + 2 * np.eye(2)[labels]
+    assert np.array_equal(comparable_scores(candidate(scores, labels, 80)), scores[80:])
+    assert not np.array_equal(comparable_scores(candidate(scores, labels, 80), always=True), scores[80:])
+
+
+def test_the_search_compares_corrected_accuracies() -> None:
+    graph, _, y, validation = balanced_training()
+    options: dict[str, Any] = {"classifier": "mlp", "random_state": 1, "max_epochs": 60}
+    models = [
+        quick_cge("uniform", prior_correction=each, **options).fit(graph, y, validation) for each in (True, False)
+    ]
+    corrected, plain = (
+        next(row["accuracy"] for row in model.search_results_ if not row["label_propagation"]) for model in models
+    )
+    assert corrected > plain + 0.01

@@ -13,7 +13,7 @@ from cge.estimators.encoder_options import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.weightings import closed_form, make_network
 from cge.targets import Task
-from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import NamedWeighting
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, quick_cge, two_groups, with_sparse_features
@@ -98,3 +98,62 @@ def test_edges_of_several_types_between_two_nodes_count_as_one() -> None:
     expected = [float(contributions[u, v] / uniform[u, v]) for u, v in ((0, 1), (0, 2), (1, 0))]
     assert weights == pytest.approx(expected, rel=1e-5)
     assert weights[0] > 1 > weights[1]
+
+
+def consistent_evaluator() -> tuple[CandidateEvaluator, EncoderData]:
+    graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    data = EncoderData(graph, n_jobs=1)
+    return CandidateEvaluator(task, data, encoder_settings(quick_cge(max_epochs=100), 2)), data
+
+
+def test_other_weightings_continue_the_training_with_the_reference() -> None:
+    evaluator, data = consistent_evaluator()
+    degree, uniform, cosine = (named(name, data) for name in ("degree", "uniform", "cosine"))
+    first = evaluator.evaluate(degree, "consistency", False)
+    keys = [CandidateKey(name, "consistency", False) for name in ("degree", "uniform", "cosine")]
+    epochs, more = len(evaluator.trainers[keys[0]].epochs), evaluator.work.continued_epochs("consistency")
+    start = evaluator.trainers[keys[0]].state()
+    evaluator.evaluate_all([(uniform, "consistency", False)], "degree")
+    assert [len(evaluator.trainers[key].epochs) for key in keys[:2]] == [epochs + more] * 2
+    extended = evaluator.scores[keys[0]]
+    assert extended is not first
+    assert extended.rank >= first.rank  # of the best epoch
+    # The same by hand: from the parameters and moments of the reference, with other weights.
+    by_hand = evaluator.trainer(uniform, "consistency", False, 0, "compare")
+    by_hand.load(start)
+    by_hand.best_score = (-np.inf, 0.0)
+    by_hand.run(epochs + more)
+    for name, array in by_hand.best.items():
+        assert array.tobytes() == evaluator.trainers[keys[1]].best[name].tobytes()
+    # A later one starts from the same state, not from the longer training.
+    evaluator.evaluate_all([(cosine, "consistency", False)], "degree")
+    assert [len(evaluator.trainers[key].epochs) for key in keys] == [epochs + more] * 3
+    assert evaluator.scores[keys[0]] is extended
+
+
+def test_what_takes_little_time_is_trained_anew() -> None:
+    evaluator, data = consistent_evaluator()
+    for name in ("degree", "uniform"):
+        evaluator.evaluate_all([(named(name, data), classifier, False) for classifier in ("mlp", "logistic")], "degree")
+    key = CandidateKey("uniform", "mlp", False)
+    alone, data = consistent_evaluator()
+    alone.evaluate(named("uniform", data), "mlp", False)
+    assert alone.scores[key].log_losses.tobytes() == evaluator.scores[key].log_losses.tobytes()
+    assert not evaluator._starts
+    assert evaluator.work.evaluation("mlp", continued=True) == evaluator.work.evaluation("mlp")
+
+
+def test_a_refined_classifier_continues_the_training_of_the_other() -> None:
+    evaluator, data = consistent_evaluator()
+    degree = named("degree", data)
+    evaluator.evaluate(degree, "sparse", False)
+    budget = evaluator.budget
+    evaluator.evaluate_all([(degree, "sparse-light", False)], "degree")
+    epochs = {
+        name: len(evaluator.trainers[CandidateKey("degree", name, False)].epochs) for name in ("sparse", "sparse-light")
+    }
+    spec = evaluator.work.spec("sparse")
+    assert set(epochs.values()) == {spec.evaluate_after + evaluator.work.continued_epochs("sparse")}
+    assert budget - evaluator.budget == 2 * evaluator.work.evaluation("sparse", continued=True)
+    assert evaluator.work.evaluation("sparse", continued=True) < evaluator.work.evaluation("sparse") / 3

@@ -112,7 +112,7 @@ def test_without_validation_labels_nothing_is_compared() -> None:
 def test_a_weighting_that_learns_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     result = OuterResult(0.7, 0.7, better_than_prior=False)
     monkeypatch.setattr("cge.training.weighting_learning.OuterProblem.run", lambda *_: result)
-    with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not predict") as caught:
+    with pytest.warns(cge.CgeWarning, match=r"weights of weighting='edges\+hops' do not predict") as caught:
         quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION)
     assert [warning.filename for warning in caught] == [__file__]  # the line that calls fit
     quick_cge(**NO_SEARCH).fit(
@@ -346,9 +346,9 @@ def test_a_network_multiplies_its_base_weighting() -> None:
     tokens, length = torch.tensor([[len(transitions), edge]]), torch.tensor([2])
     with torch.no_grad():
         factor = float(weighting.module(data.step_vectors(weighting.sampled[1]), tokens, length))
-    expected = factor * float(weighting.start.path_weights(data, [np.array([0, node])])[0])
+    expected = factor * float(weighting.initial_weighting.path_weights(data, [np.array([0, node])])[0])
     assert float(model.path_weights([[0, node]])[0]) == pytest.approx(expected, rel=1e-5)
-    assert weighting.start.name in ("degree", "cosine")
+    assert weighting.initial_weighting.name in ("degree", "cosine")
 
 
 # ---------------------------------------------------------------------- new nodes
@@ -599,7 +599,8 @@ def test_the_search_with_vectors_of_walks_begins_with_paths_of_no_edge() -> None
     assert {"uniform", "degree"} <= {row["weighting"] for row in model.search_results_}
     predictions, _ = predict_nodes(model, update=GraphUpdate([(0, 40), (1, 40), (2, 40)]))
     assert (predictions.predicted, predictions.counts()) == ([[0]], {"edges": 1})
+    learned = quick_cge("degree", inputs="learned", **NO_SEARCH).fit(graph, MOST)
+    assert learned.fitted_.data.walk_vectors is None  # type: ignore[attr-defined]
     single = quick_cge("degree", **NO_SEARCH).fit(graph, MOST)
-    assert single.fitted_.data.walk_vectors is None  # type: ignore[attr-defined]
-    walks = quick_cge("degree", inputs="walks", **NO_SEARCH).fit(graph, MOST)
-    assert walks.score(walks.node_ids_, TRUE_LABELS) > 0.9
+    assert single.fitted_.data.walk_vectors is not None  # type: ignore[attr-defined]
+    assert single.score(single.node_ids_, TRUE_LABELS) > 0.9

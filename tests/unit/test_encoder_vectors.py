@@ -13,6 +13,7 @@ import torch
 import cge
 from cge.estimators.baselines import classify_vectors
 from cge.estimators.classifier import task_labels
+from cge.estimators.classifier_inputs import NEIGHBORHOOD_DIM
 from cge.estimators.predictions import EVIDENCE, predict_nodes
 from cge.targets.classification import _SMOOTHING
 from tests.fixtures import (
@@ -66,25 +67,27 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
         rest = rest[:, width:]
     assert rest.shape[1] == (2 if model.label_propagation_ else 0)
     weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
-    for part, weight, (_, classifier, _) in zip(parts, weights, fit.ensemble, strict=True):
-        scores = classifier.scores(part)
-        if model.label_propagation_:
-            scores = scores + weight * rest / np.mean(weights)
+    scores_of = [classifier.scores(part) for part, (_, classifier, _) in zip(parts, fit.ensemble, strict=True)]
+    for scores, weight in zip(scores_of, weights, strict=True):
+        if model.label_propagation_:  # the class scores, less what the inputs give, are the label scores
+            scores = scores + weight * (rest - np.mean(scores_of, axis=0)) / np.mean(weights)
         outputs.append(torch.softmax(torch.from_numpy(scores), dim=1).numpy())
     expected = fit.target.scale(np.mean(outputs, axis=0), fit.temperature)
     np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-5)
 
 
-def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> None:
+def test_the_last_numbers_are_class_scores_with_propagated_labels_but_the_own_one() -> None:
     model = fitted("mlp with labels", features=False)
     total = np.sum(dense_powers(model.graph_, 10), axis=0)  # M^0 … M^10
     labels = np.zeros((NODES, 2))
     labels[TRAIN_NODES, TRUE_LABELS[TRAIN_NODES]] = 1
     sums = (total - np.diag(np.diag(total))) @ labels
     share = sums / sums.sum(1, keepdims=True)
-    (weight,) = (classifier.label_weight.item() for _, classifier, _ in model.fitted_.ensemble)
-    expected = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
-    np.testing.assert_allclose(used_vectors(model)[:, -2:], weight * expected, rtol=1e-4, atol=1e-4)
+    ((_, classifier, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
+    label_scores = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
+    used = used_vectors(model).astype(np.float64)
+    scores = classifier.scores(used[:, :-2] / scale) + classifier.label_weight.item() * label_scores
+    np.testing.assert_allclose(used[:, -2:], scores - scores.mean(1, keepdims=True), rtol=1e-4, atol=1e-4)
 
 
 def test_the_rest_is_a_projection_of_the_propagated_inputs() -> None:
@@ -96,8 +99,8 @@ def test_the_rest_is_a_projection_of_the_propagated_inputs() -> None:
     propagated /= np.linalg.norm(propagated, axis=1, keepdims=True)
     lengths = np.linalg.norm(used_vectors(model).astype(np.float64), axis=1, keepdims=True)
     np.testing.assert_allclose(model.embedding_[:, -12:], 0.35 * lengths * propagated, atol=1e-5)
-    plain = fitted("mlp", features=False)  # with as many inputs as nodes, fewer than 64
-    assert plain.embedding_.shape[1] == used_vectors(plain).shape[1] + NODES
+    plain = fitted("mlp", features=False)  # walk vectors of 128 numbers
+    assert plain.embedding_.shape[1] == used_vectors(plain).shape[1] + NEIGHBORHOOD_DIM
 
 
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:

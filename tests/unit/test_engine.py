@@ -88,6 +88,33 @@ def test_processes():
         list(engine.map(end_process, range(8)))
 
 
+def sleep_and_mark(folder, number):
+    time.sleep(0.2 if number else 20)
+    if number == 3:
+        raise FileFormatError("edges.csv", "the first id is empty", 7)
+    (folder / str(number)).touch()
+    return number
+
+
+def test_results_as_they_finish():
+    def task(number):
+        time.sleep(0.3 if number == 0 else 0)
+        return square(number)
+
+    assert list(LocalEngine(1).map_as_finished(task, range(3))) == [(0, 0), (1, 1), (2, 4)]
+    results = list(LocalEngine(2).map_as_finished(task, range(5)))
+    assert results[-1] == (0, 0)
+    assert sorted(results) == [(number, number * number) for number in range(5)]
+
+
+def test_an_error_ends_processes_that_still_run(tmp_path):
+    engine, start = LocalEngine(2, processes=True), time.monotonic()
+    with pytest.raises(FileFormatError, match="line 7"):
+        list(engine.map_as_finished(partial(sleep_and_mark, tmp_path), [0, 3]))
+    assert time.monotonic() - start < 20
+    assert not list(tmp_path.iterdir())
+
+
 def test_engines_by_name():
     assert make_engine("local", n_jobs=3).n_workers == 3
     with pytest.raises(InputError, match="engine must be one of 'local', 'ray', found 'spark'"):

@@ -190,7 +190,7 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
         f"contribution to {explanation.predicted}",
     ]
     assert lines[0].split() == " ".join(explanation.table()).split()
-    assert lines[-1] == explanation.table_footer()
+    assert lines[-2:] == list(explanation.table_footer())
     assert lines[1].startswith(" → ".join(explanation[0].path))
     graph = fitted.graph_
     for path in explanation:
@@ -281,15 +281,14 @@ def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.Fixtur
 
 def test_unconnected_nodes_contribute_nothing() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)])
-    model = quick_cge("degree", classifier="mlp", hops=2, validation_fraction=0.0, max_epochs=3).fit(
-        graph, {0: 0, 1: 0, 3: 1, 4: 1}
-    )
+    options: dict[str, Any] = {"hops": 2, "validation_fraction": 0.0, "max_epochs": 3, "inputs": "learned"}
+    model = quick_cge("degree", classifier="mlp", **options).fit(graph, {0: 0, 1: 0, 3: 1, 4: 1})
     explanation = model.explain_pair(0, 5)
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
     head = "path  ends at  training labels  hops  relative weight  contribution to 0"
-    assert str(explanation).splitlines() == [head, explanation.table_footer()]
+    assert str(explanation).splitlines() == [head, *explanation.table_footer()]
 
 
 @pytest.mark.parametrize("which", ["fitted", "sampled"])
@@ -349,12 +348,13 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         np.testing.assert_allclose(explanation.scores, scores_of(model, 3, index)[0], atol=1e-5)
         assert_adds_up(explanation)
     assert [str(explanation.classifier) for explanation in explanations] == [
-        "classifier mlp (index 0 of 2)",
-        "classifier mlp (index 1 of 2)",
+        "'mlp' (index 0 of 2)",
+        "'mlp' (index 1 of 2)",
     ]
     values = explanations[1].to_dict()
     assert (values["classifier_index"], values["num_classifiers"], values["classifier"]) == (1, 2, "mlp")
-    assert explanations[0].describe_classifier().startswith("These are the scores of classifier mlp (index 0 of 2); ")
+    sentence = "The model averages 2 classifiers; these are the scores of 'mlp' (index 0 of 2)."
+    assert explanations[0].describe_classifier().startswith(sentence)
     nodes = np.arange(40)
     for index in (0, 1):
         own = [scores_of(model, node, index)[0].argmax() for node in nodes.tolist()]
@@ -366,8 +366,8 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
     model._explainers.clear()
     different = model.explain(3, classifier=1)
     assert (different.predicted, different.classifier_prediction) == (0, 1)
-    assert different.describe_classifier().endswith("By itself it predicts 1; the ensemble predicts 0.")
-    assert model.explain(3, classifier=0).describe_classifier().endswith("averaged over the ensemble.")
+    assert different.describe_classifier().endswith("By itself it predicts 1; the average predicts 0.")
+    assert model.explain(3, classifier=0).describe_classifier().endswith("(index 0 of 2).")
     assert not np.allclose(explanations[0].scores, explanations[1].scores)
     np.testing.assert_array_equal(explanations[0].probabilities, explanations[1].probabilities)
     with pytest.raises(

@@ -40,7 +40,7 @@ def label_coefficients(model: cge.CGE, node: int) -> Array:
     return np.asarray(total[node])
 
 
-@pytest.mark.filterwarnings("ignore:learning weighting=")
+@pytest.mark.filterwarnings("ignore:the learned weights of")
 @pytest.mark.parametrize(
     ("kind", "directed", "features", "weighting"),
     [
@@ -225,7 +225,7 @@ def test_nodes_without_information(inputs: str, label_propagation: bool) -> None
     assert_adds_up(explanation)
     assert not explanation.informed
     np.testing.assert_allclose(explanation.probabilities, fitted.train.matrix.mean(0))
-    known = fitted.inputs(None, np.arange(len(graph))).informed  # type: ignore[attr-defined]
+    known = fitted.inputs(None, np.arange(len(graph))).has_information  # type: ignore[attr-defined]
     assert [model.explain(node, top=1).informed for node in range(len(graph))] == known.tolist()
     assert "no information" in str(explanation)
     assert explanation.to_dict()["informed"] is False

@@ -239,7 +239,7 @@ def test_sums_by_endpoint_are_those_over_single_paths(nodes: list[int], sampled:
 def test_paths_that_return_can_be_left_out(nodes: list[int]) -> None:
     every = some_paths()
     returning = [sum(value for _, value, end in one_by_one(every, node) if end == node) for node in range(5)]
-    paths = AllPaths(every.transitions, every.values, HOPS, every._walk, every.types, np.array(returning))
+    paths = AllPaths(every.transitions, every.values, HOPS, every._uniform_weights, every.types, np.array(returning))
     rows, expected = np.random.default_rng(2).normal(size=(len(nodes), 1)), np.zeros((5, 1))
     for row, node in zip(rows, nodes, strict=True):
         for _, coefficient, end in one_by_one(every, node):

@@ -105,7 +105,7 @@ def test_candidates_follow_from_graph_and_labels() -> None:
     assert candidates_of(plan, "classifier", "classifier") == [*first, "sparse-light"]
     assert candidates_of(plan, "label propagation", "label_propagation") == ["yes", "no"]
     without = plan_fit(cge.CGE(), GRAPH, LABELS)
-    assert without.inputs == "learned"
+    assert without.inputs == "walks"
     assert "cosine" not in candidates_of(without, "weighting", "weighting")
     assert "cosine" not in candidates_of(without, "weight initialization", "weighting")
 

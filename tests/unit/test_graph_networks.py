@@ -162,10 +162,10 @@ def test_dropout_is_applied_to_the_hidden_layer(kind: str) -> None:
 
 def test_only_the_first_layer_has_weight_decay() -> None:
     network = make_model("gcn", small_graph())
-    decaying, others = network.parameter_groups(0.3)
-    assert (decaying["weight_decay"], others["weight_decay"]) == (0.3, 0.0)
-    assert [id(parameter) for parameter in decaying["params"]] == [id(network.first)]
-    assert {id(parameter) for parameter in others["params"]} == {
+    (decaying, weight_decay), (others, none) = network.parameter_groups(0.3)
+    assert (weight_decay, none) == (0.3, 0.0)
+    assert [id(parameter) for parameter in decaying] == [id(network.first)]
+    assert {id(parameter) for parameter in others} == {
         id(network.first_bias),
         id(network.last),
         id(network.last_bias),

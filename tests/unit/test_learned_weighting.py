@@ -221,7 +221,7 @@ def test_a_step_descends_the_held_out_loss_and_the_penalty(penalty: float) -> No
         "hop_weights": [1.0, -0.5, 2.0],
     }
     problem = make_problem(task, replace(NO_DROPOUT, penalty=penalty), class_weights, **start)
-    weighted: Any = problem.weighted
+    weighted: Any = problem.trainable_propagation
     weighted._initial = [part - 0.25 for part in weighted._initial]
     with torch.no_grad():
         problem.log_scale.fill_(0.7)

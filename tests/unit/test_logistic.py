@@ -15,7 +15,7 @@ import cge
 from cge.models.classifiers import LogisticClassifier
 from cge.models.propagation import propagated_lengths
 from cge.targets import Regression, Task
-from cge.training.logistic_training import PENALTIES, LogisticTrainer
+from cge.training.logistic_training import C_VALUES, LogisticTrainer
 from tests.fixtures import (
     TRAIN_NODES,
     VALIDATION_NODES,
@@ -39,7 +39,7 @@ def trainer(labels: Any, features: int, target: Any = None, **options: Any) -> L
 
 
 def penalty(made: LogisticTrainer, number: int) -> float:
-    return PENALTIES[number] / float(made.rows.double().square().sum(1).mean())
+    return C_VALUES[number] / float(made.rows.double().square().sum(1).mean())
 
 
 @pytest.mark.parametrize("features", [4, 50])  # fewer and more than labels
@@ -156,7 +156,7 @@ def test_a_stopped_path_of_penalties_continues_to_the_same_bytes() -> None:
     first.run(3)
     second.load(first.state())
     second.run()
-    assert len(second.epochs) == len(PENALTIES)
+    assert len(second.epochs) == len(C_VALUES)
     assert second.best_scores(NODES).numpy().tobytes() == whole.best_scores(NODES).numpy().tobytes()
     with pytest.raises(ValueError, match="only training and validation nodes"):
         whole.best_scores()

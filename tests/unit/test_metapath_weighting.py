@@ -12,12 +12,14 @@ import pytest
 import torch
 
 import cge
+from cge.estimators.encoder_explainer import _paths
 from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.models.edge_weighting import make_edge_inputs
 from cge.models.metapath_weighting import MetapathWeighting, list_metapaths
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
+from cge.report.contents import report_contents
 from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import Selection
 from cge.training.stored_state import TrainerState
@@ -115,15 +117,49 @@ def test_explanations_of_metapath_weights_are_exact(model: cge.CGE) -> None:
     assert by_class.by_metapath.total == pytest.approx(by_class.by_hop.sum(0)[by_class.target_index], abs=1e-6)
 
 
+def test_reports_of_models_with_metapath_weights(model: cge.CGE) -> None:
+    assert report_contents(model)["metapaths"] == [row.to_dict() for row in model.metapaths(8)]
+    data: Any = model.fitted_.data
+    degree = NamedWeighting("degree", closed_form("degree", data.edge_scale.names, 2))
+    for weights in (WEIGHTS, np.abs(WEIGHTS)):
+        source: Any = _paths(
+            data, NamedWeighting("metapaths", MetapathWeighting(METAPATHS, weights, 0.5), (0, 0), degree)
+        )
+        ones = np.ones((1, 1))
+        signed, absolute = (source.to_endpoints(np.array([0]), ones, transform) for transform in (np.positive, np.abs))
+        assert source.nonnegative == np.allclose(signed, absolute) == (min(weights) >= 0)
+
+
+def test_relative_weights_compare_with_uniform_weights_of_all_hops(model: cge.CGE) -> None:
+    data: Any = model.fitted_.data
+    degree = NamedWeighting("degree", closed_form("degree", data.edge_scale.names, 4))
+    module = MetapathWeighting([(), (VENUE,)], [1.0, 3.0], 0.0)
+    weighting, paper = NamedWeighting("metapaths", module, initial_weighting=degree), 0
+    venues = np.flatnonzero(dense_matrices(data.graph, 0.0)[VENUE][paper])
+    edges = np.array([[paper, venue] for venue in venues])
+    uniform = data.transitions.matrix(data.uniform_weights()).toarray()[paper, venues]
+    ratios = 0.75 * dense_matrices(data.graph, 0.0)[VENUE][paper, venues] / uniform
+    expected = [5 * 0.25, *(5 * ratios)]  # with uniform weights, paths of 0 to 4 hops have hop weights 1/5
+    assert weighting.path_weights(data, [np.array([paper]), *edges]) == pytest.approx(expected, rel=1e-5)
+    source = _paths(data, weighting)
+    listed = source.top_by_weight(paper, 100)
+    by_endpoint = dict(zip(listed.endpoints(source.indices).tolist(), source.weights(listed).tolist(), strict=True))
+    assert source.hops == 1
+    assert source.nonnegative
+    negative = MetapathWeighting([(), (VENUE,)], [1.0, -3.0], 0.0)
+    assert not _paths(data, NamedWeighting("metapaths", negative, initial_weighting=degree)).nonnegative
+    assert [by_endpoint[node] for node in [paper, *venues.tolist()]] == pytest.approx(expected, rel=1e-5)
+
+
 def test_averaged_metapath_weights_are_restored(model: cge.CGE) -> None:
     fitted: Any = model.fitted_
     degree = NamedWeighting("degree", closed_form("degree", fitted.data.edge_scale.names, 2))
     module = MetapathWeighting(METAPATHS, WEIGHTS, 0.5)
-    averaged = ((NamedWeighting("metapaths", module, start=degree), "mlp"), (degree, "mlp"))
+    averaged = ((NamedWeighting("metapaths", module, initial_weighting=degree), "mlp"), (degree, "mlp"))
     selection = Selection(degree, "mlp", False, averaged=averaged)
     metadata = json.loads(json.dumps({"selection": selection_metadata(selection)}))
     state = TrainerState(metadata, selection_arrays(selection))
     (first, _), (second, _) = restore_selection(fitted.data, encoder_settings(model, 3), state).averaged
     assert first.module.metapaths == module.metapaths
     assert np.array_equal(first.module.weights, module.weights)
-    assert (first.start.name, second.name) == ("degree", "degree")
+    assert (first.initial_weighting.name, second.name) == ("degree", "degree")

@@ -61,11 +61,14 @@ def test_sums_by_metapath_are_those_of_all_paths(model: cge.CGE) -> None:
         assert along_metapath(explainer.paths, explainer.relations, key, inputs)[0] == pytest.approx(value, abs=1e-12)
 
 
-def test_what_is_not_followed_is_the_rest(model: cge.CGE, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "limit"), [("_MAX_METAPATHS", 2), ("_MAX_BYTES", 400)])
+def test_what_is_not_followed_is_the_rest(
+    model: cge.CGE, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
+) -> None:
     explainer: Any = model.explainer()
     arguments = explainer.paths, explainer.relations, np.array([0]), np.ones((1, 4)), explainer.score_function.inputs
     total = sum(metapath_sums(*arguments)[0].values())
-    monkeypatch.setattr(metapaths_module, "_MAX_METAPATHS", 2)
+    monkeypatch.setattr(metapaths_module, name, limit)
     sums, rest = metapath_sums(*arguments)
     assert abs(rest) > 1e-6
     assert sum(sums.values()) + rest == pytest.approx(total, abs=1e-12)

@@ -214,8 +214,8 @@ def test_a_class_is_named_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_module.py").write_text(
-        "from cge.estimators.baselines import SGC\n\n\nclass Shallow(SGC):\n    def fit(self, *args):\n"
-        "        self.hops = 1\n        return super().fit(*args)\n"
+        "from cge.estimators.baselines import SGC\n\n\nclass Shallow(SGC):\n"
+        "    def __init__(self, hops=1):\n        super().__init__(hops)\n"
     )
     monkeypatch.chdir(tmp_path)
     assert run(["evaluate", "cora", "--method", "my_module:Shallow", "--json"]) == 0

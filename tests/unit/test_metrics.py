@@ -171,6 +171,21 @@ def test_the_fitted_temperature_minimizes_penalized_log_loss(count: int, multila
         assert math.exp(fitted) == pytest.approx(2.0, abs=0.35)  # the temperature that the labels were drawn at
 
 
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_the_search_in_two_steps_finds_the_best_of_all_temperatures(multilabel: bool) -> None:
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        logits = random.normal(size=(30, CLASSES)) * 10 ** random.uniform(-1, 1)
+        probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        labels: Any = random.integers(0, CLASSES, 30)
+        if multilabel:
+            labels = np.eye(CLASSES, dtype=int)[labels]
+        scaled = [metrics.scale_probabilities(probabilities, each, multilabel) for each in metrics._TEMPERATURES]
+        losses = [metrics.log_loss(each, labels) for each in scaled]
+        best = np.argmin(np.array(losses) + 2 * np.log(metrics._TEMPERATURES) ** 2 / 30)
+        assert metrics.fit_temperature(probabilities, labels) == metrics._TEMPERATURES[best]
+
+
 def test_few_labels_keep_the_temperature_near_one() -> None:
     overconfident = np.array([[0.99, 0.01], [0.99, 0.01]])
     few = metrics.fit_temperature(overconfident, np.array([0, 1]))

@@ -33,8 +33,8 @@ class FakeEvaluator(CandidateEvaluator):
     accuracy: Accuracy
     log_loss: Callable[[str], float]
 
-    def evaluate_beside(
-        self, candidates: Sequence[tuple[NamedWeighting, str, bool]], tasks: Sequence[Any]
+    def evaluate_with_tasks(
+        self, candidates: Sequence[tuple[NamedWeighting, str, bool]], tasks: Sequence[Any], reference: str = ""
     ) -> tuple[list[CandidateScore], list[Any]]:
         scores = [self._score(CandidateKey(weighting.name, *others)) for weighting, *others in candidates]
         return scores, [task(lambda _message: None) for task in tasks]
@@ -192,14 +192,20 @@ def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(l
 # ---------------------------------------------------------------------- learned weightings
 
 
-@pytest.mark.parametrize(("winner", "learned"), [("2 hops (b=1)", {"edges", "edges+hops"}), ("0 hops", {"edges+hops"})])
-def test_learning_starts_from_the_selected_hop_profile(winner: str, learned: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("winner", "starts"),
+    [("2 hops (b=1)", dict.fromkeys(["edges", "edges+hops"], "2 hops (b=1)")), ("0 hops", {"edges+hops": "0 hops"})],
+)
+def test_learning_starts_from_the_selected_hop_profile(winner: str, starts: dict[str, str]) -> None:
     def accuracy(weighting: str, classifier: str, _: bool) -> float:
         return 0.9 if weighting == winner else 0.7 if classifier == "mlp" else 0.5
 
     search = make_search(accuracy, folds=FOLDS, label_propagation=False)
-    assert search.run().weighting.name == winner
-    assert search.starts == dict.fromkeys(learned, winner)
+    selection = search.run()
+    assert selection.weighting.name == winner
+    # "edges" was learned from "degree" while classifiers were compared, and is not used like this.
+    assert {name: start for name, start in search.starts.items() if name in compared(selection)} == starts
+    assert search.starts == {"edges": "degree"} | starts
 
 
 @pytest.mark.parametrize("best", ["uniform", "degree", "cosine"])
@@ -269,3 +275,28 @@ def test_classifiers_that_cost_too_much_are_not_compared(monkeypatch: pytest.Mon
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     assert {row["classifier"] for row in model.search_results_} == {"mlp"}
+
+
+def test_weightings_are_learned_while_classifiers_are_compared() -> None:
+    search = make_search(lambda *_: 0.8, folds=FOLDS, label_propagation=False)
+    stages: list[str] = []
+    original = search.select_classifiers
+
+    def recorded(stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
+        result = original(stage, weighting)
+        stages.append(f"{stage}: {', '.join(search.learned)}")
+        return result
+
+    search.select_classifiers = recorded  # type: ignore[method-assign]
+    search.run()
+    assert stages[0] == "classifier: edges"
+
+
+@pytest.mark.parametrize(("without", "learned"), [(0.39, False), (0.4, True)])
+def test_nothing_is_learned_where_label_propagation_more_than_doubles_the_accuracy(
+    without: float, learned: bool
+) -> None:
+    search = make_search(lambda _, classifier, labels: 0.8 if labels else without, folds=FOLDS)
+    selection = search.run()
+    assert selection.label_propagation
+    assert bool(search.starts) == selection.any_learned == learned

@@ -19,6 +19,7 @@ from cge.estimators import model_update
 from cge.estimators.encoder_model import EncoderModel
 from cge.models import sparse_products
 from cge.models.sparse_products import dense_product
+from cge.models.updated_rows import with_rows
 from cge.training.encoder_data import EncoderData
 from tests.fixtures import quick_cge
 
@@ -81,6 +82,7 @@ CASES = [
     ("sparse", {"directed": True, "weighted": True}, {"weighting": "uniform", "classifier": "logistic-unit"}),
     ("none", {"names": True}, {"inputs": "learned"}),
     ("none", {}, {"inputs": "walks", "classifier": "logistic"}),
+    ("none", {"directed": True, "weighted": True}, {"inputs": "walks"}),
     ("sparse", {}, {"label_propagation": True}),
     ("none", {"directed": True}, {"label_propagation": True, "hops": 3}),
 ]
@@ -198,6 +200,37 @@ def test_rows_are_spliced_and_neighborhoods_found() -> None:
     assert spliced.tolist() == [10, 11, 1, 2, 3]
     graph = cge.Graph.from_edges([(i, i + 1) for i in range(9)])
     assert nodes_within(graph.indptr, graph.indices, np.array([0, 9]), 2).tolist() == [0, 1, 2, 7, 8, 9]
+
+
+def test_rows_that_stay_are_not_copied() -> None:
+    model: Any = trained(ring("dense"))
+    vectors, inputs = model.embedding_, model.fitted_.own_inputs.projected[0]
+    ids, graph = model.node_ids_, model.graph_
+    for update in (cge.GraphUpdate([(ids[3], ids[9])]), cge.GraphUpdate([(ids[4], ids[8])])):
+        model.update(update)
+        assert model.fitted_.own_inputs.projected[0].base is inputs
+        assert model.fitted_.vector_rows.base is vectors
+        assert np.shares_memory(model.graph_.features, graph.features)
+    assert np.array_equal(model.fitted_.vector_rows[np.arange(SIZE)], model.embedding_)
+    with pytest.warns(CgeWarning, match="of the nodes have changed since training"):  # most rows are replaced
+        model.update(cge.GraphUpdate([(ids[i], ids[i + 5]) for i in range(0, SIZE - 5, 7)]))
+    assert isinstance(model.fitted_.own_inputs.projected[0], np.ndarray)
+    assert model.graph_.index_of(ids[3]) == graph.index_of(ids[3])
+
+
+def test_replaced_rows() -> None:
+    random, before = np.random.default_rng(0), np.arange(160.0).reshape(80, 2)
+    table: Any = before
+    expected = np.zeros((84, 2))
+    expected[:80] = before
+    for size, rows in ((82, [3, 80, 81]), (84, [3, 5, 82, 83]), (84, [0])):
+        values = random.random((len(rows), 2))
+        table, expected[rows] = with_rows(table, size, np.array(rows), values), values
+    assert np.array_equal(table.array(), expected)
+    assert np.array_equal(table[np.array([83, 0, 3, 3, 79])], expected[[83, 0, 3, 3, 79]])
+    assert len(table) == 84
+    assert np.array_equal(before, np.arange(160.0).reshape(80, 2))
+    assert isinstance(with_rows(table, 84, np.arange(30), random.random((30, 2))), np.ndarray)
 
 
 def test_a_summary_is_json() -> None:

@@ -275,9 +275,15 @@ def test_the_supervised_gradient_acts_in_every_step() -> None:
     assert moved.abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("setting", ["transductive", "inductive"])
-@pytest.mark.parametrize("loss", ["softmax", "negative"])
-@pytest.mark.parametrize("optimizer", ["auto", "adam"])
+@pytest.mark.parametrize(
+    ("setting", "loss", "optimizer"),
+    [  # each pair of two settings occurs
+        ("transductive", "softmax", "auto"),
+        ("transductive", "negative", "adam"),
+        ("inductive", "softmax", "adam"),
+        ("inductive", "negative", "auto"),
+    ],
+)
 def test_strength_changes_the_vectors_after_pretraining(setting: str, loss: str, optimizer: str) -> None:
     """The training loss of the head falls with the strength, for every way to train the vectors."""
     settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, label_pairs=0.0)
@@ -436,8 +442,9 @@ def test_same_label_pairs_make_vectors_of_a_class_similar(setting: str) -> None:
     assert contrast(1.0) > contrast(0.0) + 0.01
 
 
-@pytest.mark.parametrize("setting", ["transductive", "inductive"])
-@pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
+@pytest.mark.parametrize(
+    ("setting", "weighting"), [("transductive", "average"), ("inductive", "cnn"), ("transductive", "lstm")]
+)
 def test_the_same_bytes_for_any_number_of_threads(setting: str, weighting: str) -> None:
     settings = replace(SMALL, setting=setting, weighting=weighting)
     results = [arrays_of(train(make_task(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 3)]
@@ -480,8 +487,7 @@ def test_a_state_of_another_training_is_refused() -> None:
         train(make_task(two_groups()), SMALL, saved=TrainerState({}, states[0].arrays))
 
 
-@pytest.mark.parametrize("setting", ["transductive", "inductive"])
-@pytest.mark.parametrize("loss", ["softmax", "negative"])
+@pytest.mark.parametrize(("setting", "loss"), [("transductive", "softmax"), ("inductive", "negative")])
 @pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
 def test_every_optimizer_descends_both_losses(setting: str, loss: str, optimizer: str) -> None:
     settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, head_lr=None)

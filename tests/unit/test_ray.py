@@ -15,9 +15,11 @@ from cge.data.stored import ingest
 from cge.engine import LocalEngine, RayEngine
 from cge.engine.ray_cluster import connect
 from cge.errors import FileFormatError, InputError
+from cge.estimators.evaluation_run import EvaluationRun
 from cge.estimators.stored_fit import fit_stored
 from cge.estimators.stored_model import StoredModel, write_parts
-from cge.training.slab_propagation import HopRows, SlabTasks
+from cge.training.slab_columns import HopRows
+from cge.training.slab_propagation import SlabTasks
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'cge[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -77,8 +79,8 @@ def test_results_and_errors(cluster, tmp_path):
 
 
 def test_other_versions_and_graphs_are_refused(cluster, stored, tmp_path, monkeypatch):
-    monkeypatch.setattr("cge.engine.ray_cluster.package_fingerprint", lambda: "other")
-    with pytest.raises(InputError, match="a worker of the Ray cluster has another version of cge; install the same"):
+    monkeypatch.setattr("cge.engine.ray_cluster.package_fingerprint", lambda _package: "other")
+    with pytest.raises(InputError, match="a worker of the Ray cluster has another version of cge, numba, .*; install"):  # noqa: RUF043
         list(RayEngine().map(partial(fail_at, -1), range(2)))
     monkeypatch.undo()
     folders = str(stored.folder), "another hash", str(tmp_path)
@@ -86,6 +88,18 @@ def test_other_versions_and_graphs_are_refused(cluster, stored, tmp_path, monkey
         list(RayEngine().map(SlabTasks(*folders, 1 << 30).measure, range(2)))
     with pytest.raises(InputError, match="a worker does not see the stored graph /nowhere; put it in a folder"):
         list(RayEngine().map(SlabTasks("/nowhere", "", str(tmp_path), 1 << 30).measure, range(2)))
+
+
+def test_runs_of_an_evaluation_and_trials_of_a_study(cluster, tmp_path):
+    data = cge.load_dataset("cora")
+    run = EvaluationRun(data, "sgc", n_jobs=1, train_share=0.1)
+    local, remote = ([row["metrics"] for row in engine.map(run, [3, 4])] for engine in (LocalEngine(1), RayEngine()))
+    assert local == remote
+    pytest.importorskip("optuna")
+    from cge.estimators.tuning import open_storage, tune
+
+    storage = open_storage(str(tmp_path / "trials.journal"))
+    assert tune(data, "sgc", 3, storage, n_jobs=1, engine=RayEngine()).trials == 3
 
 
 def test_a_fit_and_its_predictions_have_the_bytes_of_one_machine(cluster, stored, tmp_path):

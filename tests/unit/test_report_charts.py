@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cge.report.charts import relevance_matrix, weight_histogram, weights_by_length
-from cge.report.sentences import sign_caption
+from cge.report.captions import sign_caption
+from cge.report.charts import weight_by_class_matrix, weight_histogram, weights_by_length
 
 WEIGHTS = [([0, 1], 1.0), ([0, 2], -4.0), ([1, 1, 2], -10.0), ([1, 2, 0], -1000.0), ([2], 0.0)]
 
@@ -27,14 +27,14 @@ def test_the_sign_of_a_weight_does_not_count() -> None:
 def test_classes_on_paths_are_counted() -> None:
     labels = np.array([[1, 0], [0, 1], [0, 0]], bool)
     predicted = np.array([[1, 0], [0, 1], [1, 0]], bool)
-    assert relevance_matrix(WEIGHTS, predicted, labels) == [[None, 1000.0], [1.0, 10.0]]
+    assert weight_by_class_matrix(WEIGHTS, predicted, labels) == [[None, 1000.0], [1.0, 10.0]]
 
 
 def test_every_class_of_a_node_is_counted() -> None:
     labels = np.array([[0, 0], [1, 1], [0, 0]], bool)
     predicted = np.array([[1, 1], [0, 0], [0, 0]], bool)
-    assert relevance_matrix(WEIGHTS, predicted, labels) == [[1.0, 1.0], [1.0, 1.0]]
-    assert relevance_matrix(WEIGHTS, predicted, np.zeros((3, 2), bool)) is None
+    assert weight_by_class_matrix(WEIGHTS, predicted, labels) == [[1.0, 1.0], [1.0, 1.0]]
+    assert weight_by_class_matrix(WEIGHTS, predicted, np.zeros((3, 2), bool)) is None
 
 
 def test_negative_weights_are_counted() -> None:

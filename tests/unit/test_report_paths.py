@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cge.report.charts import strongest_paths
+from cge.report.contents import report_contents
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 
@@ -47,3 +48,20 @@ def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkey
     monkeypatch.setattr("cge.report.charts._MAX_SUMMED", 10)
     for node_paths in strongest_paths(model.explainer(), nodes, 3):
         assert (len(node_paths.paths), node_paths.endpoints, node_paths.coverage) == (3, [], "")
+
+
+def test_uniform_weights_have_no_charts_and_the_first_node_has_medium_confidence() -> None:
+    graph, labels = with_sparse_features(two_groups()), partial_labels()
+    settings: dict[str, Any] = {"classifier": "mlp", "label_propagation": False, "validation_fraction": 0}
+    uniform, other = (quick_cge(name, **settings).fit(graph, labels) for name in ("uniform", "degree"))
+    contents = [report_contents(model) for model in (uniform, other)]
+    assert [bool(each["histogram"]) for each in contents] == [False, True]
+    assert [bool(each["by_length"]) for each in contents] == [False, True]
+    assert ["strongest-caption" in each["captions"] for each in contents] == [False, True]
+    model, first = other, contents[1]["first_node"]
+    train = np.isin(np.arange(40), model.fitted_.train.nodes)
+    assert not train[first]
+    confidence = model.predict_proba().max(axis=1)
+    suitable = ~train & (graph.degrees >= 3)
+    medium = (confidence[suitable].min() + confidence[suitable].max()) / 2
+    assert abs(confidence[first] - medium) == pytest.approx(np.abs(confidence[suitable] - medium).min())

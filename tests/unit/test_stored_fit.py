@@ -13,12 +13,15 @@ from cge.data.stored import ingest, open_graph
 from cge.data.stored.ingest import IngestOptions
 from cge.engine import LocalEngine
 from cge.errors import FileFormatError, InputError, UnknownNodeError
-from cge.estimators.stored_fit import fit_stored, in_memory_bytes, is_large
+from cge.estimators.fit_plan import plan_fit
+from cge.estimators.labeled_fit import fits_labeled_rows, is_large_size
+from cge.estimators.stored_fit import fit_stored, fits_out_of_core, stored_bytes
 from cge.estimators.stored_model import StoredModel, write_parts
 from cge.models.row_products import BlockSizes
 from cge.training.labeled_rows import hop_rows
 
 SIZES = {"in memory": BlockSizes(16), "few columns": BlockSizes(4), "blocks": BlockSizes(16, 90, 70)}
+HISTORIES = "history", "selection_history"
 SETTINGS = {"training": {"max_epochs": 40}, "random_state": 1, "n_jobs": 2}
 
 
@@ -73,6 +76,53 @@ def test_a_fit_has_the_same_bytes_for_any_memory(files, model, monkeypatch, tmp_
     fitted = fit_stored(cge.CGE(**SETTINGS), *given, work=tmp_path / "work", memory=1 << 30, engine=engine)
     fitted.save(tmp_path / "model", "", True)
     assert tensors_of(tmp_path / "model") == tensors_of(model)
+
+
+def all_are_large(monkeypatch):
+    monkeypatch.setattr("cge.estimators.labeled_fit._CELLS", 0)
+
+
+@pytest.mark.parametrize("how", ["auto", "weighting", "folds"])
+def test_a_large_graph_has_the_same_bytes_in_memory_and_out_of_core(files, monkeypatch, tmp_path, how):
+    """Edge and feature files read into memory, and the folder made of them: the same parameters, to the last bit."""
+    all_are_large(monkeypatch)
+    settings = SETTINGS | ({"weighting": "degree", "classifier": "mlp"} if how == "weighting" else {})
+    given = [labels_of(files, name) for name in (["train"] if how == "folds" else ["train", "validation"])]
+    graph = cge.read_graph(files / "edges.csv", features=files / "x.npy", nodes=files / "nodes.csv")
+    in_memory = cge.CGE(**settings).fit(graph, *given).fitted_
+    fitted = fit_stored(cge.CGE(**settings), open_graph(files / "graph"), *given, work=tmp_path / "w", memory=8 << 30)
+    arrays, expected = in_memory.arrays(), fitted.model.arrays()
+    assert arrays.keys() == expected.keys()
+    different = [name for name in arrays if arrays[name].tobytes() != expected[name].tobytes()]
+    assert different == ["vectors.scales"]  # those of all nodes in memory, of the labeled ones out of core
+    metadata = [model.metadata() for model in (in_memory, fitted.model)]
+    assert [each.pop("trained_nodes") for each in metadata] == [400, 160 if how != "folds" else 60]
+    for epoch in (epoch for each in metadata for name in HISTORIES for epoch in each[name] or ()):
+        del epoch["seconds"]
+    assert metadata[0] == metadata[1]
+    fitted.save(tmp_path / "model", "", True)
+    assert (
+        cge.load(tmp_path / "model").predict_proba().tobytes()
+        == in_memory.probabilities(None, np.arange(400)).tobytes()
+    )
+
+
+def test_size_and_settings_decide_what_is_fitted_on_labeled_rows(files, monkeypatch):
+    graph, stored = cge.read_graph(files / "graph"), open_graph(files / "graph")
+    assert not fits_labeled_rows(cge.CGE(), graph)
+    assert [is_large_size(*sizes) for sizes in ((10**6, 10**6, 50), (10**6, 10**6, 51), (10**6, 3 * 10**7, 1))] == [
+        False,
+        True,
+        True,
+    ]
+    all_are_large(monkeypatch)
+    for settings, large in (({}, True), ({"weighting": "degree"}, True), ({"weighting": "edges"}, False)):
+        assert fits_labeled_rows(cge.CGE(**settings), graph) == large
+        assert fits_out_of_core(cge.CGE(**settings), stored) == large
+    assert not fits_labeled_rows(cge.CGE(inputs="walks"), graph)
+    plan = plan_fit(cge.CGE(), graph, labels_of(files, "train"), labels_of(files, "validation"))
+    assert {each.classifier for each in plan.candidates} <= {"mlp", "logistic", "logistic-unit", "as selected"}
+    assert "cosine" not in {each.weighting for each in plan.candidates}
 
 
 def test_the_model_is_that_of_a_fit_in_memory(files, tmp_path):
@@ -146,8 +196,7 @@ def test_what_is_refused(files, model, tmp_path):
         fit_stored(cge.CGE(), other, y, work=tmp_path / "work", memory=8 << 30)
     content = json.loads((model / "model.json").read_text())
     assert content["metadata"]["graph"]["sha256"] == stored.fingerprint
-    assert (is_large(stored, 8 << 30), is_large(stored, 1 << 20)) == (False, True)
-    assert 5e8 < in_memory_bytes(stored) < 6e8
+    assert 5e8 < stored_bytes(stored) < 6e8
 
 
 def test_a_changed_slab_is_found(files, tmp_path):
@@ -188,6 +237,13 @@ def test_commands(files, tmp_path, capsys, monkeypatch):
     assert "out of core" in capsys.readouterr().out
     assert run(["fit", str(files / "edges.csv"), *labels, "--out", "new", "--memory", "1GB"]) == 2
     assert "are for stored graphs" in capsys.readouterr().err
+    assert run(["fit", graph, *labels, "--out", "new", "--memory", "100MB"]) == 2
+    needed = "this stored graph is fitted in memory, and a fit in memory needs about 560 MB of 100 MB; add --out-of"
+    assert needed in capsys.readouterr().err
+    assert run(["fit", graph, *labels, "--out", "new", "--engine", "ray"]) == 2
+    assert (
+        "this fit is one in memory, which has no tasks for --engine ray; add --out-of-core" in capsys.readouterr().err
+    )
     assert run(["fit", graph, *labels, "--out", "new", "--memory", "much"]) == 2
     assert "--memory must be a size such as 4GB or 512MB, found 'much'" in capsys.readouterr().err
     assert run(["check", graph, "--quiet"]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import cge
+from cge.engine import LocalEngine
 from cge.errors import FileFormatError, InputError, MissingDataError
 from studies import cells as running
 from studies import weights
@@ -43,18 +43,11 @@ def stored(cell: Cell, **row: Any) -> str:
 def test_cells_run_in_worker_processes(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "cells"
     wanted = [Cell("a", "x", 1), Cell("b", "x", 2)]
-    run_cells(wanted, asdict, folder, jobs=1)
+    run_cells(wanted, asdict, folder, LocalEngine(1, processes=True))
     assert (folder / "a.jsonl").read_text() == stored(wanted[0])
     assert (folder / "b.jsonl").read_text() == stored(wanted[1])
 
 
-@pytest.fixture
-def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run cells in threads, which start faster than processes."""
-    monkeypatch.setattr(running, "ProcessPoolExecutor", lambda jobs, *_: ThreadPoolExecutor(jobs))
-
-
-@pytest.mark.usefixtures("in_threads")
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_finished_cells_do_not_run_again(tmp_path: Path, jobs: int) -> None:
     done = Cell("b", "fails", 0)
@@ -62,40 +55,41 @@ def test_finished_cells_do_not_run_again(tmp_path: Path, jobs: int) -> None:
     wanted = [Cell("a", "x", 1), done, Cell("b", "x", 2), Cell("a", "x", 1)]
     seen = []
     run_cells(
-        wanted, double, tmp_path, jobs, on_done=lambda cell, row, number: seen.append((cell, row["twice"], number))
+        wanted,
+        double,
+        tmp_path,
+        LocalEngine(jobs),
+        on_done=lambda cell, row, number: seen.append((cell, row["twice"], number)),
     )
     assert sorted(call[:2] for call in seen) == [(Cell("a", "x", 1), 2), (Cell("b", "x", 2), 4)]
     assert [call[2] for call in seen] == [2, 3]  # of three, one of which was stored
     assert (tmp_path / "a.jsonl").read_text() == stored(wanted[0], twice=2)
     assert (tmp_path / "b.jsonl").read_text() == stored(done, twice="by hand") + stored(wanted[2], twice=4)
-    run_cells([*wanted, Cell("a", "x", 5)], double, tmp_path, jobs)
+    run_cells([*wanted, Cell("a", "x", 5)], double, tmp_path, LocalEngine(jobs))
     assert (tmp_path / "a.jsonl").read_text() == stored(wanted[0], twice=2) + stored(Cell("a", "x", 5), twice=10)
 
 
-@pytest.mark.usefixtures("in_threads")
 def test_cells_with_missing_data_are_skipped(tmp_path: Path) -> None:
     wanted = [Cell("gone", "x", 0), Cell("a", "x", 1), Cell("gone", "y", 0)]
-    assert run_cells(wanted, double, tmp_path, jobs=1) == {"gone": "gone is not on this machine"}
+    assert run_cells(wanted, double, tmp_path, LocalEngine(1)) == {"gone": "gone is not on this machine"}
     assert list(read_cells(tmp_path)) == [wanted[1]]
-    assert run_cells(wanted[1:2], double, tmp_path, jobs=1) == {}
+    assert run_cells(wanted[1:2], double, tmp_path, LocalEngine(1)) == {}
 
 
-@pytest.mark.usefixtures("in_threads")
 def test_nothing_remains_to_be_run(tmp_path: Path) -> None:
     done = Cell("b", "fails", 0)
     (tmp_path / "b.jsonl").write_text(stored(done))
-    run_cells([done], double, tmp_path, jobs=4)
-    run_cells([], double, tmp_path / "empty", jobs=4)
+    run_cells([done], double, tmp_path, LocalEngine(4))
+    run_cells([], double, tmp_path / "empty", LocalEngine(4))
     assert (tmp_path / "b.jsonl").read_text() == stored(done)
     assert read_cells(tmp_path / "empty") == {}
 
 
-@pytest.mark.usefixtures("in_threads")
 def test_an_error_is_raised_and_results_are_kept(tmp_path: Path) -> None:
     good, bad = Cell("a", "x", 1), Cell("a", "fails", 2)
-    run_cells([good], double, tmp_path, jobs=1)
+    run_cells([good], double, tmp_path, LocalEngine(1))
     with pytest.raises(ValueError, match="a/fails/2 must not run"):
-        run_cells([good, bad], double, tmp_path, jobs=1)
+        run_cells([good, bad], double, tmp_path, LocalEngine(1))
     assert (tmp_path / "a.jsonl").read_text() == stored(good, twice=2)
 
 
@@ -104,19 +98,18 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text(stored(Cell("a", "x", 1)) + line + "\n")
     with pytest.raises(FileFormatError, match="no result; remove the line") as raised:
-        run_cells([Cell("a", "fails", 0)], double, tmp_path, jobs=1)
+        run_cells([Cell("a", "fails", 0)], double, tmp_path, LocalEngine(1))
     assert (raised.value.path, raised.value.line) == (file, 2)
 
 
-@pytest.mark.usefixtures("in_threads")
 def test_a_half_written_line_is_run_again(tmp_path: Path) -> None:
     first, second = Cell("a", "x", 1), Cell("a", "x", 2)
-    run_cells([first, second], double, tmp_path, jobs=1)
+    run_cells([first, second], double, tmp_path, LocalEngine(1))
     file = tmp_path / "a.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-3])
     assert read_cells(tmp_path).keys() == {first}
-    run_cells([first, second], double, tmp_path, jobs=1)
+    run_cells([first, second], double, tmp_path, LocalEngine(1))
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())
     file.write_bytes(b"\xff\n")
     with pytest.raises(FileFormatError, match=r"line 1: this is no result; remove the line"):
@@ -174,7 +167,7 @@ def test_parts_of_the_study() -> None:
     assert list(weights.cells("vispub/cosine", 5)) == []
     ablation = [cell.method for cell in weights.cells("cora/ablation", 1)]
     attempts = [cell.method for cell in weights.cells("cora/attempts", 1)]
-    rest = set(METHODS) - set(MAIN) - {"auto, prior correction", "average", "cnn"}
+    rest = set(METHODS) - set(MAIN) - {"average", "cnn"}
     assert sorted(ablation + attempts) == sorted(rest)
     assert all(name.startswith("edges+hops, ") for name in attempts if name != "closed forms")
     assert "sampled, constant" in ablation
@@ -250,7 +243,10 @@ def row(test: float, **changed: Any) -> dict[str, Any]:
     } | changed
 
 
-HEAD = "| method | test accuracy | against uniform | against degree | selected weighting | classifiers | CPU seconds |"
+HEAD = (
+    "| method | test accuracy | against uniform | against degree | selected weighting | classifiers | prior corrected "
+    "| CPU seconds | version |"
+)
 
 
 def results() -> dict[Cell, dict[str, Any]]:
@@ -259,11 +255,13 @@ def results() -> dict[Cell, dict[str, Any]]:
     autos = [
         row(0.84, weighting="edges+hops", classifiers=["consistency", "sparse"], label_propagation=True, seconds=5.0),
         row(0.83, weighting="edges+hops", seconds=8.0),
-        row(0.82, weighting="degree", seconds=5.0),
+        row(0.82, weighting="degree", seconds=5.0, prior_correction=True),
     ]
     rows |= {Cell("cora", "auto", seed): result for seed, result in enumerate(autos)}
     rows |= {Cell("cora+50%", "auto", seed): row(0.5, noise_auc=auc) for seed, auc in enumerate((0.7, 0.8))}
-    return rows | {Cell("cora+50%", "auto", 2): row(0.5), Cell("unheard of", "auto", 0): row(0.1)}
+    rows |= {Cell("cora+50%", "auto", 2): row(0.5), Cell("unheard of", "auto", 0): row(0.1)}
+    version = {"version": running.code_version()}
+    return {cell: result if cell.method == "degree" else result | version for cell, result in rows.items()}
 
 
 def test_means_by_hand() -> None:
@@ -279,6 +277,8 @@ def test_means_by_hand() -> None:
     assert auto["weighting"] == {"edges+hops": 2, "degree": 1}
     assert auto["classifiers"] == {"consistency + sparse": 1, "consistency": 2}
     assert auto["label_propagation"] == 1
+    assert (auto["prior_corrected"], auto["versions"]) == (1, [running.code_version()])
+    assert tables["graphs"]["cora"]["degree"]["versions"] == ["older"]
     assert auto["n_test"] == 1000
     assert auto["labels"]["validation"] == 500
     assert "noise_auc" not in auto
@@ -303,22 +303,25 @@ def test_the_report_contains_the_tables(tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     for cell, result in results().items():
         with (tmp_path / "weights" / f"{cell.graph}.jsonl").open("a") as file:
-            file.write(stored(cell, **result))
+            key = {"graph": cell.graph, "method": cell.method, "seed": cell.seed}
+            file.write(json.dumps(key | result) + "\n")
     tables = write_report(tmp_path)
     assert json.loads((tmp_path / "weights.json").read_text()) == tables == tables_of(results())
+    version = running.code_version()
     lines = (tmp_path / "weights.md").read_text().splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## All graphs", "## cora", "## cora+50%"]
     # The smaller gain: 3 points over uniform with three seeds, 1.5 over degree with the two that both have.
-    assert "| cora |  | 80.0 | 81.5 |  |  |  |  | 83.0 |  | +1.5 |" in lines
-    assert "| cora+50% |  |  |  |  |  |  |  | 50.0 |  |  |" in lines
+    assert "| cora |  | 80.0 | 81.5 |  |  |  |  | 83.0 | +1.5 |" in lines
+    assert "| cora+50% |  |  |  |  |  |  |  | 50.0 |  |" in lines
     assert "1,000 test nodes, 140 training labels, 500 validation labels." in lines
     assert HEAD in lines  # no empty column
-    assert "| uniform | 80.0 ± 1.0 (3) |  | -2.0 (p = 0.295) |  | consistency 3 | 2 |" in lines
+    assert f"| uniform | 80.0 ± 1.0 (3) |  | -2.0 (p = 0.295) |  | consistency 3 |  | 2 | {version} |" in lines
+    assert any(line.startswith("| degree |") and line.endswith("| older |") for line in lines)
     assert (
         "| auto | 83.0 ± 1.0 (3) | +3.0 (p = 0.035) | +1.5 (p = 0.500) | edges+hops 2, degree 1 "
-        "| consistency + sparse 1, consistency 2; label propagation 1 | 6 |"
+        f"| consistency + sparse 1, consistency 2; label propagation 1 | 1 | 6 | {version} |"
     ) in lines
-    assert "| auto | 50.0 ± 0.0 (3) | degree 3 | consistency 3 | 0.75 | 2 |" in lines
+    assert f"| auto | 50.0 ± 0.0 (3) | degree 3 | consistency 3 | 0.75 | 2 | {version} |" in lines
     assert sorted(file.name for file in tmp_path.iterdir()) == ["weights", "weights.json", "weights.md"]
 
 

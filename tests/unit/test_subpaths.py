@@ -69,9 +69,10 @@ def test_memory_grows_with_distinct_paths_only() -> None:
         path_table.paths.nodes[0, 0] = 5
 
 
-def test_diversity_counts_distinct_nodes() -> None:
+def test_distinct_nodes_are_counted() -> None:
     paths = subpaths(np.array([[1, 2, 1, 3]]), window=4)
-    by_path = {tuple(row[row >= 0].tolist()): d for row, d in zip(paths.nodes, paths.diversity.tolist(), strict=True)}
+    counts = zip(paths.nodes, paths.distinct_nodes.tolist(), strict=True)
+    by_path = {tuple(row[row >= 0].tolist()): count for row, count in counts}
     assert by_path[(1, 2, 1, 3)] == 3
     assert by_path[(1, 2, 1)] == 2
     assert by_path[(3,)] == 1

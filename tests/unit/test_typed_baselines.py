@@ -61,25 +61,31 @@ def test_features_of_metapaths_are_means_of_means_of_unit_length() -> None:
     inputs, _ = _edge_inputs(data)
     x = random.random((len(graph), 3), np.float32)
     nodes = graph.nodes_of_type("paper")
-    features, count = metapath_features(inputs, x, nodes, nodes[:2], 2)
+    x[nodes, 1] = 0  # zero in the blocks of metapaths that lead to papers
+    features, widths = metapath_features(inputs, x, nodes, nodes[:2], 2)
     metapaths = list_metapaths(inputs, nodes[:2], 2)
-    assert count == len(metapaths) > 3
+    assert len(widths) == len(metapaths) > 3
+    assert len(set(widths)) > 1
     place = {name: code for code, name in enumerate(inputs.relations.names)}  # type: ignore[union-attr]
     dense, means = features.csr.toarray(), relation_means(graph)
-    assert dense.shape == (count * len(nodes), count * 3)
+    assert dense.shape == (len(widths) * len(nodes), sum(widths))
+    ends = np.cumsum(widths).tolist()
     for number, metapath in enumerate(metapaths):
         expected = x.astype(np.float64)
         for name in reversed(metapath):
             expected = means[place[name]] @ expected
         expected = expected[nodes] / np.maximum(np.linalg.norm(expected[nodes], axis=1, keepdims=True), 1e-12)
-        rows = dense[number * len(nodes) : (number + 1) * len(nodes)]
-        np.testing.assert_allclose(rows[:, number * 3 : (number + 1) * 3], expected, atol=1e-6)
-        assert np.count_nonzero(np.delete(rows, range(number * 3, (number + 1) * 3), axis=1)) == 0
+        rows, columns = (
+            dense[number * len(nodes) : (number + 1) * len(nodes)],
+            slice(ends[number] - widths[number], ends[number]),
+        )
+        np.testing.assert_allclose(rows[:, columns], expected[:, expected.any(axis=0)], atol=1e-6)
+        assert np.count_nonzero(np.delete(rows, columns, axis=1)) == 0
 
 
 def test_the_network_over_metapaths_attends_between_them() -> None:
     random = np.random.default_rng(2)
-    network = MetapathNetwork(2, 6, 4, 3)
+    network = MetapathNetwork([3, 3], 4, 3)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter)
     channels = random.normal(size=(2, 5, 3)).astype(np.float32)

@@ -267,6 +267,7 @@ BAD = {
         {"edges": "a,b\n", "types": "node,type\na,x\nb,x\n", "f": "node,f\na,1\n"},
         {"node_types": "types.csv", "features": {"y": "f.csv"}},
     ),
+    "all missing": ({"edges": "source,target,age\na,b,\nb,c,\n"}, {"edge_features": ["age"]}),
     "undirected": ({"edges": "a,b\n"}, {"reverse_edges": True}),
 }
 MESSAGES = {
@@ -279,7 +280,8 @@ MESSAGES = {
     "two types": "types.csv, line 4: node 'a' has the type 'y', but 'x' in line 2; keep one",
     "no such column": "nodes.csv: there is no column 'kind' of node types, and no such file; the columns are 'id', "
     "'type'",
-    "unknown type": "node_type must be one of 'x', found 'y'",
+    "unknown type": "features: there are no nodes of the type 'y'; the types are 'x'",
+    "all missing": "the edge feature 'age' is missing for every edge; leave it out of edge_features",
     "undirected": "reverse_edges needs directed; an undirected graph has both directions already",
 }
 
@@ -344,4 +346,10 @@ def test_labels_are_of_one_node_type() -> None:
         cge.CGE().fit(graph, labels | {"a": "a"})
     assert str(error.value) == (
         "y has labels of 6 nodes of the type 'paper', but node 'a' is of the type 'author'; label nodes of one type"
+    )
+    with pytest.raises(InputError) as error:
+        cge.CGE().fit(graph, labels, {"a": "a"})
+    assert str(error.value) == (
+        "y has labels of 6 nodes of the type 'paper', but node 'a' of validation is of the type 'author'; label nodes "
+        "of one type"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from cge.graph import Graph
 from cge.training import walk_embedding
-from cge.training.walk_embedding import factorize_walks
+from cge.training.walk_embedding import factorize_edges, factorize_walks
 from tests.fixtures import two_groups
 
 Array = np.ndarray[Any, Any]
@@ -54,3 +54,21 @@ def test_nodes_without_edges_directions_and_threads() -> None:
     np.testing.assert_allclose(embedding @ embedding.T, reference @ reference.T, atol=1e-4)
     assert factorize_walks(undirected, 4, n_jobs=1).tobytes() == factorize_walks(undirected, 4, n_jobs=2).tobytes()
     assert factorize_walks(undirected, 8).shape == (6, 8)  # more dimensions than nodes
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_edges_are_factorized_as_their_dense_matrix(directed: bool) -> None:
+    edges = np.transpose(two_groups(features=False).to_scipy().nonzero())
+    graph = Graph.from_edges(edges[edges[:, 0] < edges[:, 1]], num_nodes=41, directed=directed)  # one without edges
+    adjacency = graph.to_scipy().toarray()
+    adjacency = adjacency + adjacency.T if directed else adjacency
+    steps = adjacency / np.maximum(adjacency.sum(axis=1, keepdims=True), 1)
+    frequency = steps.sum(axis=0) ** 0.75
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.log(np.maximum(np.nan_to_num(steps / (frequency / frequency.sum())), 1))
+    left, values, _ = np.linalg.svd(expected)
+    embedding = factorize_edges(graph, 41).astype(np.float64)
+    np.testing.assert_allclose(embedding @ embedding.T, (left * values) @ left.T, atol=2e-3)
+    assert not embedding[40].any()
+    assert factorize_edges(graph, 4, n_jobs=1).tobytes() == factorize_edges(graph, 4, n_jobs=2).tobytes()
+    assert factorize_edges(graph, 50).shape == (41, 50)

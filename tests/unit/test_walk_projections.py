@@ -1,5 +1,8 @@
 """Random projections of walks: a closed form, the same bytes for any memory, features for a fit."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from cge.errors import InputError
 from cge.estimators.stored_fit import fit_stored
 from cge.models.row_products import BlockSizes
 from cge.randomness import generator
-from cge.training.walk_projections import add_projections
+from cge.training.walk_projections import EXPONENT, LONG, SHORT, SHORT_EVERY, add_projections
 
 
 @pytest.fixture
@@ -29,10 +32,10 @@ def test_closed_form_and_memory(write, tmp_path, monkeypatch):
     graph = stored.load()
     g = graph.to_scipy().toarray() + np.eye(120)
     degree = g.sum(axis=1)
-    for number, steps in ((0, 16), (3, 2), (4, 16)):
+    for number, steps in ((0, 32), (3, 3), (4, 32)):
         width = 6 if number == 4 else 16
         start = generator(3, "projections", number, 0).standard_normal((120, width), np.float32)
-        expected = np.linalg.matrix_power(g / degree[:, None], steps) @ (np.sqrt(degree)[:, None] * start)
+        expected = np.linalg.matrix_power(g / degree[:, None], steps) @ (degree[:, None] * start)
         found = graph.features[:, 16 * number : 16 * number + width]
         assert np.abs(found - expected).max() < 1e-5
     monkeypatch.setattr("cge.training.slab_propagation.fit_blocks", lambda *_: BlockSizes(16, 50, 33))
@@ -40,6 +43,13 @@ def test_closed_form_and_memory(write, tmp_path, monkeypatch):
     assert other.fingerprint == stored.fingerprint
     with pytest.raises(InputError, match="has features already"):
         add_projections(other, 70, work=tmp_path / "work-b", **how)
+
+
+def test_steps_and_exponent_are_those_of_the_best_validation_score():
+    results = json.loads((Path(__file__).parents[2] / "results/projection-selection.json").read_text())
+    best = max(results["combinations"], key=lambda row: row["mean"])
+    used = {"long": LONG, "short": SHORT, "short_every": SHORT_EVERY, "exponent": EXPONENT}
+    assert used == results["used"] == {name: best[name] for name in used}
 
 
 def test_a_graph_without_features_is_fitted(write, tmp_path):

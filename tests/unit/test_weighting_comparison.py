@@ -16,6 +16,8 @@ from cge.training.candidate_evaluation import CandidateEvaluator
 from tests.fixtures import (
     PLANTED_NODES,
     TRUE_LABELS,
+    labels_at,
+    multilabel_targets,
     paper_cge,
     partial_labels,
     planted_task,
@@ -174,8 +176,8 @@ def test_learned_weights_are_compared_with_uniform_ones(
     scores: dict[str, Any] = {}
     evaluate_all = CandidateEvaluator.evaluate_all
 
-    def spy(self: CandidateEvaluator, candidates: Any) -> Any:
-        results = evaluate_all(self, candidates)
+    def spy(self: CandidateEvaluator, candidates: Any, reference: str = "") -> Any:
+        results = evaluate_all(self, candidates, reference)
         scores.update(zip((weighting.name for weighting, *_ in candidates), results, strict=True))
         return results
 
@@ -210,28 +212,60 @@ def test_contributions_by_hop_are_means_over_explanations() -> None:
     assert comparison.sentences()[0] == "Weighting: degree. It was not compared with uniform weights in training."
 
 
+def test_contributions_by_hop_of_a_multilabel_task_are_not_relative_to_the_mean_over_classes() -> None:
+    model = quick_cge("degree", classifier="mlp", label_propagation=False, hops=2)
+    model.fit(with_sparse_features(two_groups()), labels_at(np.arange(0, 40, 2), multilabel_targets()))
+    comparison, expected = model.compare_weighting(), np.zeros(3)
+    for node in model.node_ids_.tolist():
+        explanation = model.explain(node, top=1)
+        expected += explanation.by_hop[:, explanation.target_index]
+    np.testing.assert_allclose(comparison.contribution_by_hop, expected / 40, rtol=1e-5)
+    assert not comparison.centered
+
+
 def test_uniform_weights_are_uniform() -> None:
     comparison = fit_quick("uniform").compare_weighting()
     assert comparison.effective_fraction == pytest.approx(1.0)
     assert comparison.weight_by_hop == pytest.approx((1.0,) * 5)
     assert (comparison.nearly_uniform, comparison.collapsed, comparison.gain) == (True, False, None)
-    assert comparison.sentences()[0] == "Uniform weights: random-walk propagation, every path has relative weight 1."
+    assert comparison.sentences()[0] == "Uniform weights: those of a random walk; every path has relative weight 1."
+
+
+SMALL_PAPER: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 6, "validation_fraction": 0.0}
+
+
+def test_uniform_weights_of_the_paper_have_no_network() -> None:
+    comparison = paper_cge("transductive", "uniform", **SMALL_PAPER).fit(two_groups(), partial_labels())
+    first, *others = comparison.compare_weighting().sentences()
+    assert first == "Weighting: uniform. There is no network: A(p) = 1 for every path."
+    assert not any("relative weight" in sentence for sentence in others)
+    weights: dict[str, Any] = EDGES_AND_HOPS | {"weighting": "lstm", "exact": False}
+    assert "(Σ|A|)²/(n ΣA²), where A is the weight of each of n paths." in str(
+        WeightingComparison(gain=None, **weights)
+    )
+    weights |= {"nearly_uniform": True, "exact": True}
+    expected = "have about the same relative weight (path weight divided by that in a random walk)."
+    assert expected in str(WeightingComparison(gain=None, **weights))
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 def test_collapsed_weights_are_reported() -> None:
-    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 6, "validation_fraction": 0.0}
+    small = SMALL_PAPER
     model = paper_cge("transductive", "lstm", outer="paper", weighting_lr=1.0, **small)
     comparison = model.fit(two_groups(), partial_labels()).compare_weighting()
     assert comparison.collapsed
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
         (
-            "Effective sample size of the path weights: 40 % of the paths ((Σ|a|)²/(n Σa²) for relative weights a of n "
-            "paths; uniform weights: 100 %)."
+            "The effective sample size of the path weights is 40 % of the paths (100 % for uniform weights): "
+            "(Σ|a|)²/(n Σa²), where a is the relative weight (path weight divided by that in a random walk) of each "
+            "of n paths."
         ),
         (
-            "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least "
+            "Paths of 0 hops (+0.50) contribute most to the predictions, those of 1 hop (−0.25) least "
             "(contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
         ),
     ]
+    multilabel: dict[str, Any] = EDGES_AND_HOPS | {"centered": False}
+    expected = "least (contribution to the predicted score, averaged over nodes)."
+    assert WeightingComparison(gain=None, **multilabel).sentences()[-1].endswith(expected)

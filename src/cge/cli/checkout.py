@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from importlib import import_module
@@ -12,26 +11,24 @@ from typing import Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, Quiet, among, flag_option, text_option
+from cge.cli.common_options import Address, EngineName, Json, Quiet, among, flag_option, text_option
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
 from cge.errors import InputError, MissingDataError
 
 ROOT = Path(__file__).parents[3]
 
-_STUDIES = ("table2", "table3", "figures", "paper", "selection", "tasks", "typed", "vectors", "weights")
+_STUDIES = ("table2", "table3", "figures", "labels", "paper", "selection", "tasks", "typed", "vectors", "weights")
 
 Study = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="table2, table3: tables of the paper; figures: its analyses of path weights; paper: its algorithm by "
-        "outer steps, strength of the supervised gradient, and with an oracle; selection: rules of the model search; "
-        "tasks: vectors of two tasks on one graph; typed: heterogeneous graphs; vectors: accuracy of vectors alone; "
-        "weights: which weighting is more accurate on which graph.",
-        autocompletion=among(
-            "table2", "table3", "figures", "paper", "selection", "tasks", "typed", "vectors", "weights"
-        ),
+        help="table2, table3: tables of the paper; figures: its analyses of path weights; labels: accuracy by number "
+        "of labels; paper: its algorithm by outer steps, strength of the supervised gradient, and with an oracle; "
+        "selection: rules of the model search; tasks: vectors of two tasks on one graph; typed: heterogeneous graphs; "
+        "vectors: accuracy of vectors alone; weights: which weighting is more accurate on which graph.",
+        autocompletion=among(*_STUDIES),
     ),
 ]
 Only = Annotated[
@@ -39,7 +36,8 @@ Only = Annotated[
     text_option(
         "GRAPH[/METHOD]",
         "A part of the study: cora, cora/gcn, '*/gcn'; for weights also a group of methods (main, ablation, "
-        "networks, attempts); for figures ANALYSIS\\[/GRAPH]: length, length/cora, '*/cora'.",
+        "networks, attempts); for figures ANALYSIS\\[/GRAPH]: length, length/cora, '*/cora'; for labels "
+        "GRAPH\\[/BUDGET\\[/METHOD]]: cora/20, '*/20+500/gcn'.",
     ),
 ]
 Benchmark = Annotated[
@@ -72,6 +70,8 @@ def reproduce(
     only: Only = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of each run (method and data set).")] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes \\[default: one per core].")] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     out: Annotated[str, text_option("DIR", "Folder for the results.")] = "results",
     show: Annotated[bool, flag_option("--show", "Run nothing; write the tables of the stored results.")] = False,
     quiet: Quiet = False,
@@ -87,6 +87,8 @@ def reproduce(
       cge reproduce figures --only length/cora
       cge reproduce weights --show
     """
+    from cge.engine import make_engine
+
     root = str(_checkout_folder("studies", "reproduce").parent)
     if root not in sys.path:
         sys.path.insert(0, root)  # worker processes inherit it
@@ -97,7 +99,7 @@ def reproduce(
     if show and only is not None:
         raise InputError("--show writes the tables of all stored results; leave out --only")
     folder = Path(out)
-    selected = registry.study(study, folder)
+    selected = registry.study(study, folder if engine == "local" else folder.resolve())
     missing: dict[str, str] = {}
     if not show:
         cells = list(selected.cells(only and only.lower(), seeds))  # names in any case
@@ -107,9 +109,9 @@ def reproduce(
                 scores = f"test {row['test']:.4f}" + (f"  {row['weighting']}" if "weighting" in row else "")
                 print(f"{number}/{len(cells)}  {cell}  {scores}  {row['seconds']:.0f} s", flush=True)
 
-        processes = jobs or os.cpu_count() or 1
         try:
-            missing = registry.run_cells(cells, selected.run, folder / study, processes, print_cell, selected.current)
+            where = make_engine(engine, address, jobs, processes=True)
+            missing = registry.run_cells(cells, selected.run, folder / study, where, print_cell, selected.current)
         except KeyboardInterrupt:
             raise Stopped("the same command continues where it stopped") from None
         if missing and len(missing) == len({cell.graph for cell in cells}):

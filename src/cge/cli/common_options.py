@@ -68,3 +68,5 @@ NoEscape = Annotated[
     ),
 ]
 ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
+EngineName = Annotated[str, text_option("NAME", "Where tasks run: 'local', or 'ray'.", choices=("local", "ray"))]
+Address = Annotated[str | None, text_option("HOST:PORT", "The Ray cluster; 'auto': the one that runs on this machine.")]

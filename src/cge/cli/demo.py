@@ -125,12 +125,12 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
     hop_weights = result["weight_parameters"]["hop_weights"]
     print(f"Hop weights (0 to {len(hop_weights) - 1} hops): {', '.join(f'{weight:.2f}' for weight in hop_weights)}.")
     print()
-    print("Explanations of three correct predictions; classes are the true ones of all papers on a path:")
+    print("Explanations of three correct predictions, with the true classes of all papers on a path:")
     for explanation in result["explanations"]:
         print()
         probability = f"probability {explanation['probability']:.2f}"
         heading(f"Paper {explanation['paper']} is predicted as {explanation['field']} ({probability})")
-        columns = [("path", "left"), ("classes", "left"), ("relative weight", "right"), ("contribution", "right")]
+        columns = [("path", "left"), ("true classes", "left"), ("relative weight", "right"), ("contribution", "right")]
         print_table(columns, map(_path_row, explanation["paths"]))
     print()
     print(f"Model: {result['folder']} (cge.load({result['folder']!r})). Time: {result['seconds']:.0f} seconds.")

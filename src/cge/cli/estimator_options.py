@@ -126,13 +126,13 @@ def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     from cge.estimators.configs import flat_settings
 
     known = flat_settings(estimator_of(method))
-    given = {name: value for name, value in options.items() if value is not None}
-    foreign = next((name for name in given if name not in known), None)
+    settings = {name: value for name, value in options.items() if value is not None}
+    foreign = next((name for name in settings if name not in known), None)
     if foreign is not None:
         other = next(name for name in METHODS if name != method and foreign in flat_settings(estimator_of(name)))
         problem = f"{flag_of(foreign)} is an option of --method {other}, not of --method {method}"
         raise InputError(problem, parameter=foreign, hint="leave it out, or change the method")
-    return {name: _parse(value, known[name]) for name, value in given.items()}
+    return {name: _parse(value, known[name]) for name, value in settings.items()}
 
 
 def _parse(text: Any, spec: FlatSetting) -> Any:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.checkout import require_package
-from cge.cli.common_options import Jobs, Json, dataset_names, flag_option, int_option, text_option
+from cge.cli.common_options import (
+    Address,
+    EngineName,
+    Jobs,
+    Json,
+    dataset_names,
+    flag_option,
+    int_option,
+    text_option,
+)
 from cge.cli.main import Stopped
 from cge.cli.model_files import check_choice
 from cge.cli.printing import print_json, print_pairs
@@ -96,6 +105,8 @@ def evaluate(
     train_share: TrainShare = None,
     strict: Strict = False,
     trust_data: TrustData = False,
+    engine: EngineName = "local",
+    address: Address = None,
     n_jobs: Jobs = None,
     quiet: QuietResult = False,
     as_json: Json = False,
@@ -113,8 +124,10 @@ def evaluate(
       cge evaluate edges.csv --task link
       cge evaluate cora --task link --method node2vec
     """
-    from cge.estimators.methods import find_method, make, methods_for
-    from cge.evaluation.protocol import link_summary, notes_on_split, run_once, split_of, summarize
+    from cge.engine import make_engine
+    from cge.estimators.evaluation_run import EvaluationRun
+    from cge.estimators.methods import find_method, methods_for
+    from cge.evaluation.protocol import link_summary, notes_on_split, split_of, summarize
 
     check_choice("--task", task, _TASKS)
     links, name = task == "link", method or _TASKS[task]
@@ -133,16 +146,19 @@ def evaluate(
         seeds = 1
         notes.append(f"{name} is deterministic and the split is fixed, so there is one run")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
-    for seed in range(first_seed, first_seed + seeds):
-        estimator, split = make(name, seed, n_jobs, kind, **values), (data, seed, per_class, train_share)
-        rows.append(_links(estimator, *split) if links else run_once(estimator, *split_of(*split), strict))
+    protocol: dict[str, Any] = {"per_class": per_class, "train_share": train_share, "strict": strict}
+    run = EvaluationRun(data, name, kind, values, **protocol, n_jobs=_jobs(engine, n_jobs))
+    blocks = range(first_seed, first_seed + seeds)
+    for seed, row in zip(blocks, make_engine(engine, address, 1).map(run, blocks), strict=True):
+        rows.append(row)
         if not quiet and not as_json:
-            scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
-            print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
-    result = (link_summary if links else summarize)(data.name, name, _params(entry, estimator), rows)
+            scores = ", ".join(f"{metric} {value:.4f}" for metric, value in row["metrics"].items())
+            print(f"seed {seed}: {scores} ({row['seconds']:.1f} s)", file=sys.stderr, flush=True)
+    params = _params(entry, run.estimator(first_seed))
+    result = (link_summary if links else summarize)(data.name, name, params, rows)
     drawn = not links and train_share is None and not data.splits
-    protocol = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
-    result["protocol"] = protocol | {"per_class": per_class if drawn else None, "train_share": train_share}
+    seen = {"first_seed": first_seed, "published_splits": len(data.splits)}
+    result["protocol"] = protocol | seen | {"per_class": per_class if drawn else None}
     result["notes"] = notes
     if as_json:
         print_json(result)
@@ -174,17 +190,9 @@ def _params(entry: MethodEntry, estimator: Any) -> dict[str, Any]:
     return {name: value for name, value in (params | plain).items() if name != "random_state"}
 
 
-def _links(estimator: Any, data: Dataset, seed: int, per_class: int, train_share: float | None) -> dict[str, Any]:
-    """Run link prediction once; only classifiers get labels."""
-    from cge.data.link_split import hold_out_links
-    from cge.evaluation.protocol import run_links, split_of
-
-    link_split = hold_out_links(data.graph, seed=seed)
-    if not hasattr(estimator, "predict_proba"):
-        return run_links(estimator, link_split)
-    covered, split = split_of(data, seed, per_class, train_share)
-    validation = covered.labels_of(split.validation) if len(split.validation) else None
-    return run_links(estimator, link_split, (covered.labels_of(split.train), validation))
+def _jobs(engine: str, n_jobs: int | None) -> int | None:
+    """Return the threads of a task: on a cluster, a task has one core."""
+    return 1 if n_jobs is None and engine != "local" else n_jobs
 
 
 def _load(name: str, trust: bool, links: bool = False) -> Dataset:
@@ -208,11 +216,11 @@ def _load(name: str, trust: bool, links: bool = False) -> Dataset:
     raise InputError(f"there is no data set and no folder {name!r}", hint=hint)
 
 
-def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:
+def _result_rows(result: dict[str, Any], strict: bool, settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Return a result as (name, value) pairs of text."""
     rows = [("data set", result["dataset"]), ("method", result["method"] + (", strict" if strict else ""))]
-    if given:
-        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in given.items())))
+    if settings:
+        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in settings.items())))
     rows += [(title, _score(result[name])) for name, title in _METRICS.items() if name in result]
     labels, edges = result["labels"], result.get("edges")
     if edges is not None:
@@ -248,6 +256,8 @@ def tune(
     settings: Fixed = None,
     out: Out = None,
     trust_data: TrustData = False,
+    engine: EngineName = "local",
+    address: Address = None,
     n_jobs: Jobs = None,
     quiet: QuietResult = False,
     as_json: Json = False,
@@ -267,6 +277,7 @@ def tune(
     from cge.store.atomic import write_text
 
     require_package("optuna", "tune", "tune")
+    from cge.engine import make_engine
     from cge.estimators.tuning import as_toml, open_storage, search_space
     from cge.estimators.tuning import tune as search
 
@@ -283,7 +294,8 @@ def tune(
     split: dict[str, Any] = {"first_seed": first_seed, "per_class": per_class, "train_share": train_share}
     try:
         opened = open_storage(storage or f"runs/tune/{data.name}-{method}.journal")
-        more: dict[str, Any] = {"n_jobs": n_jobs, "fixed": fixed, "on_trial": print_trial}
+        more: dict[str, Any] = {"n_jobs": _jobs(engine, n_jobs), "fixed": fixed, "on_trial": print_trial}
+        more["engine"] = make_engine(engine, address, 1)
         best = search(data, method, trials, opened, seeds, **split, **more)
     except KeyboardInterrupt:
         raise Stopped("the same command continues where it stopped") from None

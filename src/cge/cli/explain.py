@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
+from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, flag_option, int_option, text_option
 from cge.cli.graph_options import UpdateFiles
 from cge.cli.main import printable
@@ -102,10 +103,10 @@ def explain(
         raise InputError("--to needs --node, the node where paths start")
     if train_uniform and (node is not None or target_class is not None):
         raise InputError("--train-uniform is about the whole model; leave out --node and --class")
-    given = {"csv": csv, "parquet": parquet}
+    exports = {"csv": csv, "parquet": parquet}
     if by is not None:
         check_choice("--by", by, _TABLES)
-    files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in given.items() if path is not None]
+    files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in exports.items() if path is not None]
     if node is None and any(update.paths):
         raise InputError("--graph and --features add new nodes", hint="name the one to explain with --node")
     model = load_model(folder, n_jobs)
@@ -127,7 +128,8 @@ def explain(
             heading("Path weighting")
             print("\n".join(map(printable, comparison.sentences())))
         return
-    new, notes = update.read(model)
+    new, reading_notes = update.read(model)
+    notes = list(map(shell_message, reading_notes))
     options = {"top": top, "hop": hop, "classifier": _index(classifier)}
     explanation = _explain(model, node, to, target_class, new, options)
     table = by or "path"
@@ -254,7 +256,7 @@ def _print_rows(explanation: Explanation, by: str) -> None:
             columns.pop(title, None)
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
-    footer = [explanation.describe_coverage(), explanation.table_footer()] if by == "path" else []
+    footer = [explanation.describe_coverage(), *explanation.table_footer()] if by == "path" else []
     if by == "path" and explanation.node is None:
         footer.insert(0, "Each path contributes to the score of its first node.")
     if "training label" in columns:

@@ -37,15 +37,17 @@ Labels = Annotated[str, file_option("Training labels: a table of nodes and label
 Validation = Annotated[
     str | None,
     file_option(
-        "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[default: the fraction --validation-fraction of the training labels is held out; if that is fewer than 50, "
-        "--method cge uses 3-fold cross-validation]."
+        "Validation labels, for nodes not in --labels; used to select the model and the epoch and to calibrate "
+        "probabilities \\[default: --validation-fraction of --labels; if that is fewer than 50, 3-fold "
+        "cross-validation (--method cge, --refit, at least about 20 labels)]."
     ),
 ]
-Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
+Out = Annotated[
+    str, text_option("DIR", "Output folder; an existing model there is replaced once the new one has been trained.")
+]
 Method = Annotated[
     str,
-    text_option("NAME", "'cge', or 'paper' for the algorithm of Hou et al. 2019 (arXiv:1911.09454).", choices=METHODS),
+    text_option("NAME", "'cge', or 'paper': the algorithm of Hou et al. 2019 (arXiv:1911.09454).", choices=METHODS),
 ]
 Config = Annotated[
     str | None,
@@ -96,7 +98,8 @@ def fit(
     from cge.memory import available_memory
 
     model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
-    stored = large_graph(files, large, out_of_core)
+    check = {"forced": out_of_core, "check_memory": not (no_memory_check or dry_run)}
+    stored = large_graph(model, files, large, **check)
     if stored is not None:
         if method != METHODS[0]:
             raise InputError("the algorithm of the paper is not available out of core", hint="leave --method out")
@@ -129,7 +132,7 @@ def fit(
         try:
             warning_texts = _fit(model, task, checkpoint, visible)
             seconds = time.perf_counter() - start
-            model.fit_call_["command"] = command_line(without=["--resume"])
+            model.fit_call_ |= {"command": command_line(without=["--resume"]), "edge_columns": task.edge_columns}
             model.save(folder)
         except KeyboardInterrupt:
             raise Stopped(checkpoint.resume_hint()) from None
@@ -145,12 +148,16 @@ def fit(
 
 
 class _Task(NamedTuple):
-    """The content of the files: graph and labels, notes about them, and the plan of the fit."""
+    """The content of the files: graph and labels, notes about them, and the plan of the fit.
+
+    `edge_columns` are the names of the columns of sources and targets, where the edges have a header.
+    """
 
     graph: Graph
     labels: TaskLabels
     notes: list[str]
     plan: FitPlan
+    edge_columns: tuple[str, ...] = ()
 
 
 def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
@@ -169,7 +176,9 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
         notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
     task_labels = model._encode_task(graph, y, validation_labels)
     notes = [*map(shell_message, reading.notes), *notes]
-    return _Task(graph, task_labels, notes, plan_fit(model, graph, task_labels))
+    columns = [reading.columns.get(part) for part in ("source", "target")]
+    names = tuple(name for name in columns if isinstance(name, str))
+    return _Task(graph, task_labels, notes, plan_fit(model, graph, task_labels), names if len(names) == 2 else ())
 
 
 def read_label_dict(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:

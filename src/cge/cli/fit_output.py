@@ -169,12 +169,12 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         )
     names = summary["classifiers"]
     if names:
-        text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
+        text = ", ".join(names) + (" (mean of their probabilities)" if len(names) > 1 else "")
         text += ", with label propagation" if summary["label_propagation"] else ""
         others = dict.fromkeys(
             weighting for weighting, _ in getattr(model, "ensemble_", ()) if weighting != model.weighting_
         )
-        text += f", averaged with the weightings {', '.join(others)}" if others else ""
+        text += f", some of them with the weighting {' or '.join(others)}" if others else ""
         rows.append(("classifier", text + (", with prior correction" if summary["prior_correction"] else "")))
     folder = json.dumps(summary["folder"], ensure_ascii=False)
     rows += [("seconds", f"{summary['seconds']:.1f}"), ("saved to", summary["folder"])]

@@ -43,7 +43,7 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
 
 
 def _path_encoder_rows(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
-    names = {"learned": "a learned embedding table", "walks": "DeepWalk vectors"}
+    names = {"learned": "a learned embedding table", "walks": "walk embeddings"}
     inputs = names.get(str(plan.inputs), "features")
     if plan.inputs == "features" and graph.features is not None:
         inputs += f", {graph.features.shape[1]:,} per node"
@@ -94,7 +94,7 @@ def refuse_too_large(plan: FitPlan, available: int | None) -> None:
         hint = "use fewer --walks-per-node, a smaller --window or --dim, or --weighting uniform"
     elif any(candidate.stage in ("weighting", "classifier") for candidate in plan.candidates):
         hint = "compare fewer candidates (--weighting degree --classifier mlp), or use a smaller --dim"
-    elif plan.inputs == "learned":
+    elif plan.inputs != "features":
         hint = "use a smaller --dim, or add --features"
     else:
         hint = "use a smaller --dim, or fewer features"

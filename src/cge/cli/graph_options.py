@@ -80,26 +80,26 @@ def text_options(header: bool | None, delimiter: str | None, comment: str) -> Te
     return TextOptions(header, delimiter and names.get(delimiter, delimiter), comment or None)
 
 
-def column_of(given: str | None) -> str | int | None:
+def column_of(text: str | None) -> str | int | None:
     """Return digits as the number of a column, anything else as its name."""
-    return int(given) if given is not None and given.isascii() and given.isdigit() else given
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text
 
 
-def require_file(option: str, given: str | None, about: dict[str, Any]) -> None:
+def require_file(option: str, file: str | None, about: dict[str, Any]) -> None:
     """Refuse options that describe a file which is not given; `about` has None or False where they are not given."""
     unused = next((name for name, value in about.items() if value not in (None, False)), None)
-    if given is None and unused is not None:
+    if file is None and unused is not None:
         raise InputError(f"--{unused.replace('_', '-')} describes the file of {option}; add {option}, or leave it out")
 
 
-def _by_type(option: str, given: list[str]) -> dict[str, str]:
+def _by_type(option: str, arguments: list[str]) -> dict[str, str]:
     """Return files by type, given as TYPE=FILE.
 
     >>> _by_type("--edges", ["cites=a.csv", "writes=b=c.csv"])
     {'cites': 'a.csv', 'writes': 'b=c.csv'}
     """
-    pairs = [each.partition("=") for each in given]
-    wrong = next((value for value, (name, _, path) in zip(given, pairs, strict=True) if not name or not path), None)
+    pairs = [each.partition("=") for each in arguments]
+    wrong = next((value for value, (name, _, path) in zip(arguments, pairs, strict=True) if not name or not path), None)
     if wrong is not None:
         raise InputError(f"{option} must be TYPE=FILE where it is repeated, found {format_value(wrong)}")
     names = [name for name, _, _ in pairs]
@@ -109,12 +109,12 @@ def _by_type(option: str, given: list[str]) -> dict[str, str]:
     return {name: path for name, _, path in pairs}
 
 
-def _features(given: list[str] | None) -> Any:
+def _features(files: list[str] | None) -> Any:
     """Return the file of features, or files by node type; a single file may have a name with "="."""
-    if not given:
+    if not files:
         return None
-    single = len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists())
-    return given[0] if single else _by_type("--features", given)
+    single = len(files) == 1 and ("=" not in files[0] or Path(files[0]).exists())
+    return files[0] if single else _by_type("--features", files)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,11 @@ class EdgeFormat:
 
     self_loops: Annotated[
         bool,
-        _read("--self-loops", help="Keep the file's own self-loops and their weights; by default they are replaced."),
+        _read(
+            "--self-loops",
+            help="Keep the file's self-loops and their weights; by default they are dropped, and CGE gives every node "
+            "one of the mean edge weight.",
+        ),
     ] = False
     weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")] = (
         None
@@ -181,14 +185,22 @@ class EdgeFormat:
 class Files(EdgeFormat):
     """The options about the files of a graph; each field is an option."""
 
-    edges: Annotated[str | None, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")] = None
+    edges: Annotated[
+        str | None,
+        typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}; or a folder written by 'cge ingest'."),
+    ] = None
     relation_files: Annotated[
         list[str] | None,
         _file("--edges", "TYPE=FILE", "Edges of one type, instead of EDGES; repeat it for each type."),
     ] = None
     features: Annotated[
         list[str] | None,
-        _file("--features", "FILE", "Features: {suffixes of features}; TYPE=FILE for one node type, repeat it."),
+        _file(
+            "--features",
+            "FILE",
+            "Features: {suffixes of features}; "
+            "or TYPE=FILE for the nodes of one type (repeat the option for each type).",
+        ),
     ] = None
     attributes: Annotated[
         str | None,
@@ -246,7 +258,17 @@ class Files(EdgeFormat):
         how = label_arguments(self)
         text = text_options(how.pop("header"), None, self.comment)
         codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **how)
-        return codes, names, list(map(shell_message, notes))
+        return codes, names, [*map(shell_message, notes), *_attributes_like_labels(graph, codes, names)]
+
+
+def _attributes_like_labels(graph: Graph, codes: npt.NDArray[Any], names: tuple[str, ...]) -> list[str]:
+    """Return notes about attributes that equal the labels."""
+    if graph.encoder is None or codes.ndim > 1:
+        return []
+    nodes, rows = (codes >= 0).nonzero()[0], graph.features
+    alike = graph.encoder.columns_like(rows[nodes], [names[code] for code in codes[nodes]])  # type: ignore[index]
+    text = "the attribute {} equals the label of {:,} of the {:,} labeled nodes; if it is the label, leave it out with "
+    return [f"{text.format(format_value(name), same, len(nodes))}--attribute-columns=-{name}" for name, same in alike]
 
 
 @dataclass(frozen=True)
@@ -281,7 +303,8 @@ class UpdateFiles(EdgeFormat):
         from cge.data.files.update_files import read_graph_update
 
         how: dict[str, Any] = {"self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
-        how |= {"options": self.edge_options(), "node_types": self.node_types}
+        usual_names = getattr(model, "fit_call_", {}).get("edge_columns")  # of the file of training
+        how |= {"options": self.edge_options(usual_names=usual_names), "node_types": self.node_types}
         how["remove_edges"] = getattr(self, "remove_edges", None)
         return read_graph_update(model.graph_, self.graph, self.features, **how)
 
@@ -313,13 +336,13 @@ class EmbedFiles(Files):
         str | None, typer.Argument(metavar="DIR|EDGES", help="Folder of a saved model, or edges: {suffixes of edges}.")
     ] = None
 
-    def refuse_with_model(self, given: Mapping[str, object]) -> None:
+    def refuse_with_model(self, training_options: Mapping[str, object]) -> None:
         """Refuse options about training, where the vectors of a saved model are written."""
         about_labels = ("edges", "node_column", "label_column", "label_header", "missing_labels")
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in about_labels}
         defaults = {field.name: field.default for field in fields(self)}
         unused = [name for name, value in options.items() if value != defaults[name]]
-        unused += [name for name, value in given.items() if value is not None]
+        unused += [name for name, value in training_options.items() if value is not None]
         if unused:
             problem = f"{flag_of(unused[0])} is for edges, but {self.edges} is the folder of a model"
             raise InputError(problem, hint="leave it out, or give a file of edges")

@@ -24,10 +24,11 @@ def links(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """List links that the graph of a saved model is likely to lack.
+    """Predict missing links in the graph of a saved model.
 
-    Scores are trained on edges that are held out, and as many random pairs: common neighbors, paths, and cosines of
-    vectors of walks and of propagated features. The score is the probability of an edge among as many random pairs.
+    A logistic regression is trained on held-out edges and as many random pairs of nodes; its inputs are common
+    neighbors, paths, and cosines of walk vectors and of propagated features. The score is the probability of an edge
+    if edges and random pairs are equally frequent.
     Candidates have common neighbors or similar vectors. 'cge evaluate DATASET --task link' measures such scores.
 
     For example:

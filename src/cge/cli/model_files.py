@@ -45,24 +45,24 @@ def require(model: Any, name: str, folder: str, problem: str, hint: str = "train
         raise InputError(f"{folder} contains a {type(model).__name__}, {problem}", hint=hint)
 
 
-def output_file(given: str, formats: Sequence[str], option: str = "--out", inputs: Iterable[str | None] = ()) -> Path:
+def output_file(file: str, formats: Sequence[str], option: str = "--out", inputs: Iterable[str | None] = ()) -> Path:
     """Return the path of a file to write; refuse one that cannot be written before anything is computed."""
     from cge.data.files.file_path import file_path
     from cge.store.atomic import writable_file
     from cge.store.exports import file_format
 
     try:
-        file_path(given)
+        file_path(file)
     except InputError:
-        raise InputError(f"{option} must be the path of a file, found {format_value(given)}") from None
+        raise InputError(f"{option} must be the path of a file, found {format_value(file)}") from None
     try:
-        file_format(given, formats)
-        path = writable_file(given)
+        file_format(file, formats)
+        path = writable_file(file)
     except InputError as error:
         raise InputError(Message(f"{option} ", error.message)) from None
     for source in inputs:
         if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-            raise InputError(f"{option} {given} is also an input file; choose another one to write")
+            raise InputError(f"{option} {file} is also an input file; choose another one to write")
     return path
 
 

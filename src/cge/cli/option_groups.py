@@ -24,11 +24,11 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
     `cge.cli.estimator_options` adds an option for each.
     """
-    given = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
+    arguments = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in arguments if is_dataclass(each.annotation)}
     options_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
     parameters: list[inspect.Parameter] = []
-    for parameter in given:
+    for parameter in arguments:
         if parameter.name in groups:
             of_group = options_of[parameter.name].values()
             parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in of_group]

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,8 @@ class LargeGraphs:
         text_option("NAME", "Where tasks run: 'local', or 'ray'.", choices=("local", "ray"), rich_help_panel=_PANEL),
     ] = "local"
     address: Annotated[
-        str | None, text_option("HOST:PORT", "The Ray cluster; 'auto': the one here.", rich_help_panel=_PANEL)
+        str | None,
+        text_option("HOST:PORT", "The Ray cluster; 'auto': the one that runs on this machine.", rich_help_panel=_PANEL),
     ] = None
 
     @property
@@ -58,10 +60,16 @@ class LargeGraphs:
         return make_engine(self.engine, self.address, n_jobs=1)
 
 
-def large_graph(files: Files, options: LargeGraphs, forced: bool) -> StoredGraph | None:
-    """Return the stored graph of a command that is fitted out of core; None where it is fitted in memory."""
+def large_graph(
+    model: Any, files: Files, options: LargeGraphs, *, forced: bool, check_memory: bool
+) -> StoredGraph | None:
+    """Return the stored graph of a command that is fitted out of core; None where it is fitted in memory.
+
+    That depends on the graph and the settings alone, not on this machine: a fit in memory compares more candidates.
+    """
     from cge.data.stored import is_stored_graph, open_graph
-    from cge.estimators.stored_fit import is_large
+    from cge.estimators.cge import CGE
+    from cge.estimators.stored_fit import fits_out_of_core, stored_bytes
 
     if files.edges is None or not is_stored_graph(files.edges):
         if forced or options.memory is not None or options.engine != "local":
@@ -69,17 +77,28 @@ def large_graph(files: Files, options: LargeGraphs, forced: bool) -> StoredGraph
             raise InputError(problem, hint="write one with 'cge ingest', and give its folder instead of EDGES")
         return None
     stored = open_graph(files.edges)
-    return stored if forced or options.engine != "local" or is_large(stored, options.limit) else None
+    if forced or (isinstance(model, CGE) and fits_out_of_core(model, stored)):
+        return stored
+    hint = "add --out-of-core, which compares fewer candidates (docs/scaling.md)"
+    if options.engine != "local":
+        raise InputError(f"this fit is one in memory, which has no tasks for --engine {options.engine}", hint=hint)
+    if check_memory and stored_bytes(stored) > options.limit:
+        raise InputError(f"this stored graph is fitted in memory, and {_need(stored, options.limit)}", hint=hint)
+    return None
+
+
+def _need(stored: StoredGraph, limit: int) -> str:
+    from cge.estimators.stored_fit import stored_bytes
+
+    return f"a fit in memory needs about {format_bytes(stored_bytes(stored))} of {format_bytes(limit)}"
 
 
 def choice_note(stored: StoredGraph, limit: int, out_of_core: bool) -> str:
-    """Return the note on where a stored graph is fitted, and why."""
-    from cge.estimators.stored_fit import in_memory_bytes
-
-    sizes = f"a fit in memory needs about {format_bytes(in_memory_bytes(stored))} of {format_bytes(limit)}"
+    """Return the note on where a stored graph is fitted."""
     if not out_of_core:
-        return f"the stored graph is fitted in memory ({sizes})"
-    return f"the stored graph is fitted out of core ({sizes}): with closed-form weightings, on labeled nodes"
+        return f"the stored graph is fitted in memory ({_need(stored, limit)})"
+    need = _need(stored, limit)
+    return f"the stored graph is fitted out of core ({need}): fixed weightings, on labeled nodes; nothing is learned"
 
 
 def fit_out_of_core(
@@ -191,12 +210,12 @@ def large_model(folder: str, options: LargeGraphs, out: str | None) -> StoredMod
     """Return the model of a folder that refers to a large stored graph, or where the output is a folder of parts."""
     if not refers_to_stored_graph(folder):
         return None
-    from cge.estimators.stored_fit import is_large
+    from cge.estimators.stored_fit import stored_bytes
     from cge.estimators.stored_model import StoredModel
 
     model = StoredModel.open(folder)
     parts = out is not None and not Path(out).suffix
-    if model is None or not (parts or options.engine != "local" or is_large(model.graph, options.limit)):
+    if model is None or not (parts or options.engine != "local" or stored_bytes(model.graph) > options.limit):
         return None
     if not parts:
         problem = f"{folder} is a model of a graph larger than memory, whose results are folders of Parquet parts"
@@ -210,21 +229,54 @@ def write_parts_of(
     """Write predictions or vectors to a folder of Parquet parts, or continue to, and print what was written."""
     from cge.estimators.stored_model import write_parts
 
+    def write(folder: Path, work: Path, engine: Engine, progress: Any) -> int:
+        return write_parts(model, folder, work, engine, options.limit, progress, vectors=vectors)
+
+    about = {"folder": model.folder, "nodes": model.graph.num_nodes}
+    _write_folder(write, out, options.make_engine(), about, quiet=quiet, as_json=as_json)
+
+
+def write_walk_parts(
+    model: Any, folder: str, out: str, options: LargeGraphs, n_jobs: int | None, *, quiet: bool, as_json: bool
+) -> None:
+    """Write DeepWalk vectors of a stored graph to a folder of Parquet parts, or continue to."""
+    from cge.data.stored import open_graph
+    from cge.engine import make_engine
+    from cge.estimators.stored_walks import write_walk_vectors
+
+    stored = open_graph(folder)
+
+    def write(folder: Path, work: Path, engine: Engine, progress: Any) -> int:
+        return write_walk_vectors(model, stored, folder, work=work, engine=engine, progress=progress)
+
+    engine, about = make_engine(options.engine, options.address, n_jobs), {"folder": folder, "nodes": len(stored)}
+    _write_folder(write, out, engine, about, quiet=quiet, as_json=as_json)
+
+
+def _write_folder(
+    write: Callable[[Path, Path, Engine, Any], int],
+    out: str,
+    engine: Engine,
+    about: dict[str, Any],
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Let a function write parts to a folder, in which it may continue, and print what was written."""
     folder, start = Path(out), time.perf_counter()
     work = folder / "work"
     if folder.exists() and not work.is_dir() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"--out {format_value(out)} exists and is not empty", hint="give another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
     with BlockProgress(sys.stderr.isatty() and not (quiet or as_json)) as progress:
-        engine = options.make_engine()
-        count = write_parts(model, folder, work, engine, options.limit, progress.show, vectors=vectors)
+        count = write(folder, work, engine, progress.show)
     shutil.rmtree(work)
-    result: dict[str, Any] = {"folder": model.folder, "nodes": model.graph.num_nodes, "parts": count, "out": out}
     if as_json:
+        result = about | {"parts": count, "out": out}
         print_json(result | {"seconds": time.perf_counter() - start, "peak_bytes": _peak()})
     elif not quiet:
         written = f"{out}, {count:,} Parquet {'part' if count == 1 else 'parts'}"
-        print_pairs([("nodes", f"{result['nodes']:,}"), ("written to", written), ("memory", format_bytes(_peak()))])
+        print_pairs([("nodes", f"{about['nodes']:,}"), ("written to", written), ("memory", format_bytes(_peak()))])
 
 
 def _peak() -> int:
@@ -234,4 +286,6 @@ def _peak() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-OutOfCore = Annotated[bool, flag_option("--out-of-core", "Fit a stored graph in bounded memory even if it is small.")]
+OutOfCore = Annotated[
+    bool, flag_option("--out-of-core", "Fit a graph stored by 'cge ingest' in bounded memory even if it is small.")
+]

@@ -17,14 +17,14 @@ _ANOTHER = "give --out another folder"
 _TENSORS = re.compile(r"\.?[a-z0-9-]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them
 
 
-def folder_of(given: str) -> Path:
+def folder_of(out: str) -> Path:
     """Return the path of the output folder, which may not exist yet; nothing is written."""
     from cge.data.files.file_path import file_path
 
     try:
-        folder = file_path(given)
+        folder = file_path(out)
     except InputError:
-        raise InputError(f"--out must be the path of a folder, found {format_value(given)}") from None
+        raise InputError(f"--out must be the path of a folder, found {format_value(out)}") from None
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file", hint="give --out a folder")
     parent = next((path for path in folder.parents if path.exists()), None)
@@ -34,11 +34,11 @@ def folder_of(given: str) -> Path:
 
 
 @contextmanager
-def output_folder(given: str) -> Iterator[Path]:
+def output_folder(out: str) -> Iterator[Path]:
     """Create the output folder and reserve it for this fit, or raise an error; an empty one is removed at the end."""
     from cge.store.atomic import reserve_folder
 
-    folder = folder_of(given)
+    folder = folder_of(out)
     new = not folder.exists()
     try:
         _try_writing(folder)

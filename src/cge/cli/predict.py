@@ -94,20 +94,20 @@ def predict(
         _print(predictions, out)
 
 
-def _split_ids(given: str) -> list[str]:
+def _split_ids(text: str) -> list[str]:
     """Return ids that are separated by commas; one that contains a comma is put in quotes.
 
     >>> _split_ids('a, "New York, NY"')
     ['a', 'New York, NY']
     """
     try:
-        ids = next(csv.reader([given], skipinitialspace=True, strict=True), [])
+        ids = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error:
-        problem = f"--nodes {format_value(given)} has a quote that does not close"
+        problem = f"--nodes {format_value(text)} has a quote that does not close"
         raise InputError(problem, hint='write " as "" inside') from None
     ids = [each.strip() for each in ids]
     if not ids or not all(ids):
-        raise InputError(f"--nodes must be ids separated by commas, found {format_value(given)}")
+        raise InputError(f"--nodes must be ids separated by commas, found {format_value(text)}")
     return list(dict.fromkeys(ids))
 
 

@@ -70,12 +70,12 @@ def _labels(model: Any, changes: GraphUpdate, file: str) -> dict[Any, Any]:
     target, graph = model.fitted_.target, extended_graph(model, changes, replace_features=True).graph
     codes = read_test_labels(model, file, graph)
     nodes = target.labeled(codes).nonzero()[0]
-    ids, given = graph.node_ids[nodes].tolist(), codes[nodes]
+    ids, labels = graph.node_ids[nodes].tolist(), codes[nodes]
     if target.kind == "regression":
-        return dict(zip(ids, given.tolist(), strict=True))
+        return dict(zip(ids, labels.tolist(), strict=True))
     if target.multilabel:
-        return dict(zip(ids, target.names(given), strict=True))
-    return dict(zip(ids, model.classes_[given].tolist(), strict=True))
+        return dict(zip(ids, target.names(labels), strict=True))
+    return dict(zip(ids, model.classes_[labels].tolist(), strict=True))
 
 
 def _print(content: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from cge.cli.graph_options import EmbedFiles, label_arguments, require_labels
 from cge.cli.main import printable
 from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.option_groups import takes_options
-from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
+from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of, write_walk_parts
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError
 
@@ -79,7 +79,7 @@ def embed(
     """Write vectors (embeddings) of a saved model, or of a graph without labels.
 
     Given edges, vectors are trained without labels: DeepWalk, node2vec, or propagated features. Given a model, .graphml
-    is its graph with predictions. An existing file is replaced when the new one is complete. docs/predictions.md
+    is its graph with predictions. An existing file is replaced once the new one is complete. docs/predictions.md
     describes the formats.
 
     For example:
@@ -100,19 +100,23 @@ def embed(
     if model_of_stored is not None and out is not None:
         write_parts_of(model_of_stored, out, large, vectors=True, quiet=quiet, as_json=as_json)
         return
+    if out is not None and not projector and _writes_parts(files.edges, out):
+        walks = _walk_model(method, dim, settings, random_state, n_jobs)
+        write_walk_parts(walks, str(files.edges), out, large, n_jobs, quiet=quiet, as_json=as_json)
+        return
     if out is not None:
         output_file(out, list(VECTORS), inputs=[labels, *(files.features or []), files.node_list])
     if projector is not None:
         checked_folder(projector)
     options = {"method": method, "dim": dim, "settings": settings, "random_state": random_state, "save": save}
     notes: list[str] = []
-    given = files.edges or ", ".join(files.relation_files or [])
-    path = Path(given)
+    source = files.edges or ", ".join(files.relation_files or [])
+    path = Path(source)
     stored = path.is_file() or is_stored_graph(path)
     trained = files.edges is None or stored or (bool(path.suffix) and not path.exists())
     if not trained:
         files.refuse_with_model(options)
-        model = load_model(given, n_jobs)
+        model = load_model(source, n_jobs)
     else:
         options.pop("save")
         model, notes = _train(files, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
@@ -121,10 +125,10 @@ def embed(
     graphml = out is not None and out.lower().endswith(".graphml")
     if projector is not None or not graphml:
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
-        require(model, "embedding_", given, "which has no vectors", hint)
+        require(model, "embedding_", source, "which has no vectors", hint)
     with_labels = projector is not None or graphml
     export = _export(model, labels, with_labels=with_labels, exact=no_escape, **label_arguments(files))
-    result: dict[str, Any] = {"folder": given} | ({"method": type(model).__name__} if trained else {})
+    result: dict[str, Any] = {"folder": source} | ({"method": type(model).__name__} if trained else {})
     result |= _write(export, out, projector, notes)
     if as_json:
         print_json(result)
@@ -159,6 +163,16 @@ def _train(
     n_jobs: int | None,
 ) -> tuple[Any, list[str]]:
     """Train vectors on the files of a graph; return the model, and notes about the files."""
+    model = _model(method, dim, settings, random_state, n_jobs)
+    graph, reading = files.read_graph()
+    model.fit(graph)
+    return model, list(map(shell_message, reading.notes))
+
+
+def _model(
+    method: str | None, dim: int | None, settings: list[str] | None, random_state: int | None, n_jobs: int | None
+) -> Any:
+    """Return the estimator of vectors that the options describe."""
     from cge.estimators.methods import make, settings_from_text
     from cge.estimators.settings import check_settings
 
@@ -167,9 +181,21 @@ def _train(
     values = settings_from_text(settings or []) | ({} if dim is None else {"dim": dim})
     model = make(name, random_state or 0, n_jobs, "links", **values)
     check_settings(model)
-    graph, reading = files.read_graph()
-    model.fit(graph)
-    return model, list(map(shell_message, reading.notes))
+    return model
+
+
+def _writes_parts(edges: str | None, out: str) -> bool:
+    """Return whether vectors of a stored graph are written as a folder of parts."""
+    from cge.data.stored import is_stored_graph
+
+    return edges is not None and not Path(out).suffix and is_stored_graph(edges)
+
+
+def _walk_model(method: str | None, *how: Any) -> Any:
+    if method not in (None, METHODS[0]):
+        problem = f"a folder of parts has vectors of {METHODS[0]}, found --method {method}"
+        raise InputError(problem, hint="give --out a file, and the graph is read into memory")
+    return _model(method, *how)
 
 
 def _text_cells(export: Export, out: str | None, projector: str | None) -> dict[str, Any]:

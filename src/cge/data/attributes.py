@@ -22,6 +22,7 @@ _MISSING = ("", "nan", "na", "n/a", "none", "null", "nat")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?Z?\Z")
 _MAX_CATEGORIES = 200
 _MAX_WORDS = 5000  # of a column of text
+_NEARLY_ALL = 0.95  # share of labeled nodes
 _LIMIT = 3.0  # standard deviations: numbers farther from the mean count as these
 _DENSE_COLUMNS = 64  # more features are a sparse matrix
 
@@ -70,7 +71,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class AttributeEncoder:
-    """Makes features of a table of attributes; `left_out` are columns that say nothing."""
+    """Makes features of a table of attributes; `left_out` are columns that do not distinguish nodes."""
 
     attributes: tuple[Attribute, ...]
     left_out: tuple[str, ...] = ()
@@ -112,7 +113,26 @@ class AttributeEncoder:
             size = described.get(each.kind, "").format(f"{len(each.values):,}")
             text = ", ".join(filter(None, [each.kind, size, "some missing" if each.missing else ""]))
             rows.append((f"attribute {format_value(each.name)}", text))
-        return rows + [(f"attribute {format_value(name)}", "left out: it says nothing") for name in self.left_out]
+        return rows + [
+            (f"attribute {format_value(name)}", "left out: it does not distinguish nodes") for name in self.left_out
+        ]
+
+    def columns_like(self, features: Any, labels: Sequence[str]) -> list[tuple[str, int]]:
+        """Return the categories that equal the label of nearly all nodes, and of how many: they may be the labels.
+
+        `features` are the rows of labeled nodes, `(n, f)`, and `labels` their labels.
+        """
+        rows, wanted = sp.csr_array(features), np.array([label.strip().casefold() for label in labels], object)
+        first, alike = 0, []
+        for each in self.attributes:
+            if each.kind == "category" and len(wanted):
+                block = rows[:, first : first + len(each.values)]
+                names = np.array([value.casefold() for value in each.values], object)
+                place = np.asarray(block.argmax(axis=1)).ravel()
+                same = int(np.count_nonzero((names[place] == wanted) & (block.max(axis=1).toarray().ravel() > 0)))
+                alike += [(each.name, same)] if same >= _NEARLY_ALL * len(wanted) else []
+            first += len(each.feature_names)
+        return alike
 
     def metadata(self) -> dict[str, Any]:
         """Return the content for a JSON file."""
@@ -146,7 +166,7 @@ def _checked(attribute: Attribute) -> Attribute:
 
 
 def _learn(name: str, texts: Array) -> Attribute | None:
-    """Return how to encode a column, None where it says nothing."""
+    """Return how to encode a column, None where it does not distinguish nodes."""
     absent = _is_missing(texts)
     present = np.array([text.strip() for text in texts[~absent].tolist()], object)
     values = sorted(set(present.tolist()))

@@ -100,7 +100,7 @@ def extend_graph(
     _check_id_type(graph, feature_ids, "features")
     notes: list[str] = []
     indices, new_ids = _index_ids(graph, np.concatenate([endpoints, feature_ids]).astype(graph.node_ids.dtype))
-    node_ids = np.concatenate([graph.node_ids, new_ids])
+    node_ids = np.concatenate([graph.node_ids, new_ids]) if len(new_ids) else graph.node_ids
     source, target, feature_idx = np.split(indices, [len(sources), 2 * len(sources)])
     if len(sources) and len(graph) and min(source.min(), target.min()) >= len(graph):
         examples = f"ids of existing nodes are, for example, {format_list(graph.node_ids[:3].tolist())}"
@@ -108,6 +108,8 @@ def extend_graph(
     removed = _removed_pairs(graph, update)
     extended, changed = updated_edges(graph, update, node_ids, (source, target), removed, notes)
     extended = replace(extended, encoder=graph.encoder)
+    if not len(new_ids):
+        vars(extended)["_index"] = graph._index  # of the same ids
     if graph.node_types is not None:
         extended = _with_node_types(graph, extended, update.node_types or {}, notes)
     elif update.node_types:
@@ -136,8 +138,10 @@ def extend_graph(
             replaced = np.concatenate([feature_idx[existing], new_nodes])
             old_rows = sp.csr_array(matrix[existing]) if sp.issparse(rows) else _dense(matrix[existing])
             rows = sp.vstack([old_rows, rows], "csr") if sp.issparse(rows) else np.vstack([old_rows, rows])
-    features = _with_rows(graph.features, len(node_ids), replaced, rows)
+    features = _with_rows(graph.features, len(node_ids), replaced, rows) if len(replaced) else graph.features
     extended = replace(extended, features=features, feature_names=graph.feature_names)
+    if not len(new_ids):
+        vars(extended)["_index"] = graph._index
     return ExtendedGraph(extended, graph.num_nodes, has_features, np.union1d(changed, replaced), notes)
 
 
@@ -195,11 +199,11 @@ def _index_ids(graph: Graph, ids: Array) -> tuple[Array, Array]:
     return indices, new_ids[order]
 
 
-def _with_node_types(graph: Graph, extended: Graph, given: Mapping[Any, str], notes: list[str]) -> Graph:
+def _with_node_types(graph: Graph, extended: Graph, node_types: Mapping[Any, str], notes: list[str]) -> Graph:
     """Return an extended graph with node types: of new nodes as given, or most frequent at the ends of such edges."""
     size, names = len(graph), graph.node_type_names
     types = np.concatenate([graph.node_types, np.full(len(extended) - size, -1, np.int16)])
-    for node, name in given.items():
+    for node, name in node_types.items():
         if str(name) not in names:
             known = format_list(names)
             raise InputError(f"node {format_value(node)} is of the type {format_value(name)}; the types are {known}")

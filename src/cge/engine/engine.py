@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from cge.errors import InputError
@@ -29,9 +29,18 @@ class Engine(Protocol):
     def map(self, task: Callable[[Block], Result], blocks: Iterable[Block]) -> Iterator[Result]:
         """Yield `task(block)` in the order of the blocks; an error stops the rest and is raised."""
 
+    def map_as_finished(
+        self, task: Callable[[Block], Result], blocks: Sequence[Block]
+    ) -> Iterator[tuple[Block, Result]]:
+        """Yield each block with its result as soon as it is there: for few long tasks whose results are stored."""
 
-def make_engine(name: str = "local", address: str | None = None, n_jobs: int | None = None) -> Engine:
+
+def make_engine(
+    name: str = "local", address: str | None = None, n_jobs: int | None = None, *, processes: bool = False
+) -> Engine:
     """Return the engine of a name, "local" or "ray"; `address` is that of a Ray cluster.
+
+    The local engine has `n_jobs` threads or, with `processes`, processes.
 
     >>> make_engine("local", n_jobs=2).n_workers
     2
@@ -45,7 +54,7 @@ def make_engine(name: str = "local", address: str | None = None, n_jobs: int | N
         return RayEngine(address)
     if address is not None:
         raise InputError("an address is that of a Ray cluster", parameter="address", hint="add the engine 'ray'")
-    return LocalEngine(n_jobs)
+    return LocalEngine(n_jobs, processes=processes)
 
 
 def in_order(

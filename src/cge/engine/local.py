@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from cge.engine.engine import Block, Result, in_order
 from cge.errors import InputError
@@ -38,18 +39,40 @@ class LocalEngine:
         if self._n_workers == 1 and not self._processes:
             yield from map(task, blocks)
             return
-        executor = self._executor()
+        with self._running() as executor:
 
-        def start(block: Block) -> Future[Result]:
-            return executor.submit(task, block)
+            def start(block: Block) -> Future[Result]:
+                return executor.submit(task, block)
 
-        try:
             yield from in_order(start, Future.result, blocks, 2 * self._n_workers)
-        except BrokenProcessPool:
+
+    def map_as_finished(
+        self, task: Callable[[Block], Result], blocks: Sequence[Block]
+    ) -> Iterator[tuple[Block, Result]]:
+        """Yield each block with its result as soon as it is there; processes that still run at an error are ended."""
+        if self._n_workers == 1 and not self._processes:
+            yield from ((block, task(block)) for block in blocks)
+            return
+        with self._running() as executor:
+            futures = {executor.submit(task, block): block for block in blocks}
+            yield from ((futures[future], future.result()) for future in as_completed(futures))
+
+    @contextmanager
+    def _running(self) -> Iterator[Executor]:
+        """Yield an executor; at an error nothing more is started, and its processes end at once."""
+        executor, before = self._executor(), {*multiprocessing.active_children()}
+        try:
+            yield executor
+        except BaseException as error:
+            executor.shutdown(wait=not self._processes, cancel_futures=True)
+            for process in {*multiprocessing.active_children()} - before if self._processes else ():
+                process.terminate()
+                process.join()
+            if not isinstance(error, BrokenProcessPool):
+                raise
             hint = "free memory or use fewer jobs, and run the command again"
             raise InputError("a worker process was killed, probably for lack of memory", hint=hint) from None
-        finally:
-            executor.shutdown(wait=True, cancel_futures=True)  # no task writes after this call
+        executor.shutdown(wait=True)  # no task writes after this call
 
     def _executor(self) -> Executor:
         if not self._processes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from cge.errors import InputError, MissingDataError
 
 _SECONDS = 10  # to connect
 _RETRIES = 3  # of a task whose worker or machine is lost
+_PACKAGES = ("numba", "numpy", "scikit-learn", "scipy", "torch")
+_NAMES = f"{', '.join(_PACKAGES[:-1])} or {_PACKAGES[-1]}"
 
 
 class RayEngine:
@@ -34,19 +39,44 @@ class RayEngine:
 
     def map(self, task: Callable[[Block], Result], blocks: Iterable[Block]) -> Iterator[Result]:
         """Yield `task(block)` in the order of the blocks; an error stops the rest and is raised."""
-        ray, handles = self._ray, []
-        remote, shared_task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run), ray.put(task)
+        handles: list[Any] = []
+        submit = self._submitter(task, handles)
+        try:
+            yield from in_order(submit, self._finish, blocks, 2 * self.n_workers)
+        finally:
+            self._cancel(handles[-2 * self.n_workers :])
 
-        def start(block: Block) -> Any:
-            handles.append(remote.remote(package_fingerprint(), shared_task, block))
+    def map_as_finished(
+        self, task: Callable[[Block], Result], blocks: Sequence[Block]
+    ) -> Iterator[tuple[Block, Result]]:
+        """Yield each block with its result as soon as it is there; an error stops the rest and is raised."""
+        handles: list[Any] = []
+        submit = self._submitter(task, handles)
+        running = {submit(block): block for block in blocks}
+        try:
+            while running:
+                (finished,), _ = self._ray.wait([*running], num_returns=1)
+                block = running.pop(finished)
+                yield block, self._finish(finished)
+        finally:
+            self._cancel([*running])
+
+    def _submitter(self, task: Callable[[Block], Result], handles: list[Any]) -> Callable[[Block], Any]:
+        """Return a function that starts the task on a block, and appends its handle to `handles`."""
+        ray = self._ray
+        remote, shared_task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run), ray.put(ray.cloudpickle.dumps(task))
+        fingerprint = package_fingerprint(_package_of(task))
+
+        def submit(block: Block) -> Any:
+            handles.append(remote.remote(fingerprint, shared_task, block))
             return handles[-1]
 
-        try:
-            yield from in_order(start, self._finish, blocks, 2 * self.n_workers)
-        finally:
-            for handle in handles[-2 * self.n_workers :]:
-                with suppress(Exception):  # those that are finished cannot be canceled
-                    ray.cancel(handle)
+        return submit
+
+    def _cancel(self, handles: Sequence[Any]) -> None:
+        for handle in handles:
+            with suppress(Exception):  # those that are finished cannot be canceled
+                self._ray.cancel(handle)
 
     def _finish(self, handle: Any) -> Any:
         errors = self._ray.exceptions
@@ -61,20 +91,40 @@ class RayEngine:
             raise InputError(problem, hint=hint) from None
 
 
-def _run(fingerprint: str, task: Callable[[Block], Result], block: Block) -> Result:
-    """Run a task on a worker, if it has the package of the driver."""
-    if package_fingerprint() != fingerprint:
-        hint = "install the same cge on all machines of the cluster and restart Ray"
-        raise InputError("a worker of the Ray cluster has another version of cge", hint=hint)
+def _run(fingerprint: str, pickled: bytes, block: Block) -> Any:
+    """Run a task on a worker, if it has the packages of the driver."""
+    try:
+        task = pickle.loads(pickled)  # noqa: S301 - from the driver
+        same = package_fingerprint(_package_of(task)) == fingerprint
+    except (AttributeError, ImportError):
+        same = False
+    if not same:
+        hint = "install the same on all machines of the cluster and restart Ray"
+        raise InputError(f"a worker of the Ray cluster has another version of cge, {_NAMES}", hint=hint)
     return task(block)
 
 
+def _package_of(task: Any) -> str:
+    """Return the name of the package that a task's function is in."""
+    while isinstance(task, partial):
+        task = task.func
+    module = getattr(task, "__module__", None) or type(task).__module__
+    return "cge" if module == "__main__" else str(module).partition(".")[0]
+
+
 @cache
-def package_fingerprint() -> str:
-    """Return a hash of the sources of this package, which is the same on machines that compute the same."""
-    folder, digest = Path(__file__).parent.parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+def package_fingerprint(package: str = "cge") -> str:
+    """Return a hash of the sources of this package and another one, and of the versions of those it computes with.
+
+    It is the same on machines that compute the same.
+    """
+    installed = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    digest, folders = hashlib.sha256(installed.encode()), [Path(__file__).parent.parent]
+    spec = find_spec(package) if package != "cge" else None
+    folders += [Path(place) for place in (spec.submodule_search_locations or ())] if spec is not None else []
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 

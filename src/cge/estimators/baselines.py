@@ -49,7 +49,7 @@ class FeatureClassifier(BaselineClassifier):
     """
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        return _logistic_regression(_unit(graph), task)
+        return _logistic_regression(unit_features(graph), task)
 
 
 @documented
@@ -60,7 +60,7 @@ class SGC(BaselineClassifier):
     hops: int = param(2, "hops of feature propagation", low=1, high=100)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        adjacency, x = _normalized_adjacency(graph, self_loops=True), _unit(graph)
+        adjacency, x = normalized_adjacency(graph, self_loops=True), unit_features(graph)
         for _ in range(self.hops):
             x = adjacency @ x
         return _logistic_regression(x, task)
@@ -86,7 +86,7 @@ class LabelPropagation(BaselineClassifier):
         labels[task.train, :n_classes] = task.matrix(task.train)
         labels[task.train, n_classes] = 1
         prior = labels.mean(axis=0) / labels[:, n_classes].mean()  # class frequencies of the training labels
-        adjacency, candidates = _normalized_adjacency(graph, self_loops=False), {}
+        adjacency, candidates = normalized_adjacency(graph, self_loops=False), {}
         for alpha in _ALPHAS if task.choice is None else (task.choice,):
             scores = labels
             for _ in range(_ITERATIONS):
@@ -123,7 +123,7 @@ class WalkClassifier(BaselineClassifier):
     n_jobs: int | None = param(None, **N_JOBS)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        features = _unit(graph) if self.features else None
+        features = unit_features(graph) if self.features else None
         if task.choice is None:  # vectors do not depend on labels
             self.embedding_ = self._vectors(graph)
         if features is None:
@@ -184,7 +184,7 @@ class PropagatedFeatures(NodeVectors):
 
         inputs = EncoderData(graph, n_jobs=self.n_jobs).inputs("l2")
         x = sp.csr_array(inputs.csr if isinstance(inputs, SparseFeatures) else inputs, dtype=np.float64)
-        adjacency, dim = _normalized_adjacency(graph, self_loops=True), self._width(graph)
+        adjacency, dim = normalized_adjacency(graph, self_loops=True), self._width(graph)
         to_ends, to_starts = (
             partial(self._mean_over_hops, matrix) for matrix in (adjacency, sp.csr_array(adjacency.T))
         )
@@ -236,7 +236,7 @@ class CommonNeighbors(Estimator):
         return dict(zip(("common neighbors", "Adamic-Adar"), scores, strict=True))
 
 
-def _normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:
+def normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:
     """Return D_out^-½ A D_in^-½, with or without self-loops."""
     matrix = graph.to_scipy()
     if self_loops:
@@ -245,7 +245,7 @@ def _normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:
     return sp.csr_array(by_row @ matrix @ by_column)
 
 
-def _unit(graph: Graph) -> sp.csr_array:
+def unit_features(graph: Graph) -> sp.csr_array:
     """Return the features with rows of unit length."""
     if graph.features is None:
         raise InputError("this method needs node features, and the graph has none")
@@ -263,13 +263,18 @@ def classify_vectors(vectors: Array, task: TaskLabels) -> tuple[Array, float]:
 
 def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
     """Return the probabilities of logistic regression, and the strength that is best on the validation labels."""
-    from sklearn.linear_model import LogisticRegression
-
-    labels, candidates = task.codes[task.train], {}
     if sp.issparse(x):  # features that no training node has get the weight zero
         x = x[:, np.unique(x[task.train].indices)]
         if not x.shape[1]:
             return np.tile(task.matrix(task.train).mean(axis=0), (x.shape[0], 1)), _DEFAULT_STRENGTH
+    return _best(logistic_regressions(x, task), task)
+
+
+def logistic_regressions(x: Any, task: TaskLabels) -> dict[float, Array]:
+    """Return class probabilities `(n, c)` by logistic regression on `x (n, d)`, for each value of C."""
+    from sklearn.linear_model import LogisticRegression
+
+    labels, candidates = task.codes[task.train], {}
     strengths = _STRENGTHS if len(task.validation) else (task.choice or _DEFAULT_STRENGTH,)
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
@@ -285,7 +290,7 @@ def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
                 model.fit(x[task.train], labels)
             probabilities[:, model.classes_] = model.predict_proba(x)
         candidates[strength] = probabilities
-    return _best(candidates, task)
+    return candidates
 
 
 def _best(candidates: dict[float, Array], task: TaskLabels) -> tuple[Array, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,14 +19,18 @@ from cge.training.candidates import MIN_VALIDATION
 from cge.training.encoder_data import EncoderData
 from cge.training.selection import Selection, TrainedClassifier, mean_and_error
 
+if TYPE_CHECKING:
+    from cge.training.path_trainer import PathTrainer
+
 _MARGINS = 3.0, 2.0  # standard errors by which the prior correction must lower the log loss, and beat the majority
 _N_FOLDS = 5  # of the validation labels
+_MIN_PROBABILITY = 1e-30  # whose logarithm is taken
 MIN_PRIOR_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The temperature of the probabilities, and whether class scores were shifted to the validation priors.
+    """The temperature of the probabilities, and whether class scores were adjusted to the validation priors.
 
     `by_evidence` has other temperatures for new nodes, by the evidence there is for them ("edges", "features").
     """
@@ -50,8 +54,8 @@ def uncalibrated_probabilities(
     rows: Array,
 ) -> Array:
     """Return the probability of each class for some nodes, `(k, c)`, before calibration; see `classifier_inputs`."""
-    known = classifier_inputs(data, selection, classifiers, labels, target, rows)
-    return mean_outputs(known.class_scores(classifiers), target)
+    inputs = classifier_inputs(data, selection, classifiers, labels, target, rows)
+    return mean_outputs(inputs.class_scores(classifiers), target)
 
 
 def calibrate(
@@ -64,9 +68,10 @@ def calibrate(
 ) -> tuple[Array, float, Array | None]:
     """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
 
-    Training labels are often drawn so that every class has the same number; nodes are not. With `train`, scores and
-    labels of the training nodes, class scores may be shifted by T times the log ratio of the class frequencies in
-    validation and training labels, where that helps or `always`; the probabilities are then cross-fitted.
+    Training labels are often drawn with the same number per class, although the classes of the graph are not balanced.
+    With `train`, scores and labels of the training nodes, class scores may be shifted by T times the log ratio of the
+    class frequencies in validation and training labels, where that helps or `always`; the probabilities are then
+    cross-fitted.
     """
     probabilities = mean_outputs(scores, target)
     if len(labels) < MIN_VALIDATION:
@@ -81,6 +86,18 @@ def calibrate(
             return corrected, temperature, shift
     temperature = target.fit_temperature(probabilities, labels)
     return target.scale(probabilities, temperature), temperature, None
+
+
+def comparable_scores(trainer: PathTrainer, *, always: bool = False) -> Array:
+    """Return class scores of the validation nodes with the prior correction that `calibrate` would make, `(k, c)`.
+
+    Candidates that differ in how much they favor frequent classes are compared by what they are after it.
+    """
+    task = trainer.task
+    scores, train_scores = (trainer.best_scores(nodes).numpy() for nodes in (task.validation, task.train))
+    labels, train_labels = (task.labels[nodes].numpy() for nodes in (task.validation, task.train))
+    corrected, _, shift = calibrate([scores], labels, task.target, ([train_scores], train_labels), always=always)
+    return scores if shift is None else np.log(np.maximum(corrected, _MIN_PROBABILITY))
 
 
 def _fit_shift(
@@ -103,14 +120,14 @@ def _cross_fitted(
     corrected, plain = np.empty((2, len(labels), len(train_counts)))
     most_frequent, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
     for fold in range(_N_FOLDS):
-        held, others = fold_of == fold, fold_of != fold
-        held_out_scores, other_scores = ([part[mask] for part in scores] for mask in (held, others))
+        held_out_mask, others = fold_of == fold, fold_of != fold
+        held_out_scores, other_scores = ([part[mask] for part in scores] for mask in (held_out_mask, others))
         log_ratio, plain_temperature, temperature = _fit_shift(other_scores, labels[others], target, train_counts)
-        plain[held] = target.scale(mean_outputs(held_out_scores, target), plain_temperature)
-        corrected[held] = target.scale(
+        plain[held_out_mask] = target.scale(mean_outputs(held_out_scores, target), plain_temperature)
+        corrected[held_out_mask] = target.scale(
             mean_outputs(held_out_scores, target, plain_temperature * log_ratio), temperature
         )
-        most_frequent[held] = np.bincount(labels[others]).argmax()
+        most_frequent[held_out_mask] = np.bincount(labels[others]).argmax()
     return corrected, plain, most_frequent
 
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
 
 _INPUTS = {
-    "auto": "features where the graph has them, with learned inputs for node types without any; else 'walks' in a "
-    "multilabel task, else 'learned'",
+    "auto": "features where the graph has them, with learned inputs for node types without any (if features are sparse "
+    "or passed separately for each node type); 'walks' without features",
     "features": "the node features",
     "learned": "an embedding table, trained with the classifier",
-    "walks": "DeepWalk vectors, computed from the graph alone",
+    "walks": "walk embeddings computed from the graph alone (NetMF factorization; ProNE above 20,000 nodes)",
 }
 
 
@@ -49,10 +49,10 @@ class CGE(PathEstimator):
     The propagated inputs of a node are a weighted sum over all paths of up to `hops` hops that start at it: each path
     adds the inputs (by default the features) of its endpoint, times the weight of the path. The weights are selected,
     or learned, on your labels; neural networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all.
-    A path is a walk: nodes may repeat, and every node has a self-loop. A classifier maps the propagated inputs to class
-    scores (logits); the vector (embedding) of a node contains all that they depend on. `weighting`, `classifier`
-    and `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
-    defines the terms and has the equations.
+    A path is a walk: nodes may repeat, and every node has a self-loop (except with 'metapaths'). A classifier maps the
+    propagated inputs to class scores (logits). The vector (embedding) of a node, `embedding_`, contains everything its
+    class scores are computed from. `weighting`, `classifier` and `label_propagation` set to 'auto' are selected by a
+    model search on the validation labels. `docs/concepts.md` defines the terms and has the equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper it started from, Hou et al. 2019
     (arXiv:1911.09454).
@@ -60,20 +60,22 @@ class CGE(PathEstimator):
     Attributes
     ----------
     weight_parameters_ : dict
-        What determines path weights: "coefficients" of the edge inputs, such as "cosine", the context cosine (of
-        features aggregated over neighborhoods; positive: edges with large values get more weight), "self_loop" (the
-        coefficient of self-loops), "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and
-        "hop_weights" (of paths with 0, 1, … hops). Empty for networks and metapaths (see `metapaths()`).
+        What determines path weights: "coefficients" of the edge inputs (numbers computed for each edge: similarity,
+        degrees, edge features, types; positive: edges with large values get more weight), such as "cosine", the
+        context cosine of features aggregated over neighborhoods; "self_loop" (the coefficient of self-loops),
+        "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and "hop_weights" (of paths with 0, 1, …
+        hops). Empty for neural networks and metapaths (see `metapaths()`).
     classifiers_ : list of str
-        The classifiers whose probabilities are averaged.
+        The names of the averaged classifiers, each once; `ensemble_` lists all models.
     ensemble_ : list of (str, str)
         The weighting and the classifier of each averaged model, the most accurate first.
     label_propagation_ : bool
         Whether leave-one-out propagated training labels are added to the class scores (logits).
     prior_correction_ : bool
-        Whether class scores are shifted to the class frequencies of the validation labels.
+        Whether class scores are adjusted to the class frequencies of the validation labels.
     search_results_ : list of dict
-        The comparisons of the model search: "stage" (all but weight initialization and final training), "weighting",
+        The comparisons of the model search: "stage" (there are no rows for the stages "weight initialization", which
+        selects the closed-form weighting that a learned one starts from, and "final training"), "weighting",
         "classifier", "label_propagation", "accuracy" on the validation labels (micro-F1 or R² by kind of target, or
         `scoring`), and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with standard errors
         ("accuracy_gain_se", "log_loss_gain_se"). Gains and "compared_with" are None for a candidate that was only the
@@ -95,21 +97,22 @@ class CGE(PathEstimator):
 
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
-        "path weighting (docs/concepts.md); networks read the edge inputs, degree and features of each step of a path",
+        "how paths are weighted (docs/concepts.md)",
         choices={
-            "auto": "selects, on the validation labels, among the weightings below except the networks, and hop "
-            "profiles, which use paths of certain hops only"
+            "auto": "selected on the validation labels among hop profiles (only paths of certain numbers of hops), "
+            "the same weight for all metapaths up to some length, and the weightings below except the neural networks"
         },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
     )
     dim: int | None = param(
         None,
-        "dimension to which a classifier projects the propagated inputs (not used by 'sparse' and 'logistic')",
+        "dimension to which a classifier projects the propagated inputs; not used by the linear classifiers: 'sparse', "
+        "'sparse-light', 'logistic', 'logistic-unit'",
         low=1,
         high=4096,
         optional=True,
-        none="32, or 64 above 32 classes",
+        none="32, or 64 with more than 32 classes",
     )
     _: KW_ONLY
     hops: int = param(4, "maximum number of hops (edges) of a path; 0 uses only the node itself", low=0, high=100)
@@ -122,8 +125,8 @@ class CGE(PathEstimator):
         "auto",
         "classifier of the propagated inputs",
         choices={
-            "auto": "selects on the validation labels; the probabilities of the best candidate and up to four that tie "
-            "with it are averaged (`ensemble_`)"
+            "auto": "selects on the validation labels; the probabilities of the best candidate are averaged with those "
+            "of up to four others that it does not beat by more than one standard error (docs/concepts.md#model-search)"
         },
         registry=classifier_descriptions,
     )
@@ -134,23 +137,26 @@ class CGE(PathEstimator):
     )
     prior_correction: bool | str = param(
         "auto",
-        "whether class scores are shifted to the class frequencies of the validation labels, of which at least 50 must "
-        "be passed",
+        "whether class scores are adjusted to the class frequencies of the validation labels (requires at least 50 "
+        "labels passed as validation)",
         choices={
             "auto": "only if it lowers their log loss by more than three standard errors without a clear loss of "
             "accuracy (docs/concepts.md)"
         },
     )
     n_estimators: int = param(
-        1, "number of differently seeded models of the selected candidate, which are averaged", low=1, high=100
+        1, "number of models of the selected candidate, trained with different seeds and averaged", low=1, high=100
     )
     class_weight: str | None = param(
-        None, "weights of classes in the loss", choices={"balanced": "inverse class frequencies"}, optional=True
+        None,
+        "weights of classes in the loss",
+        choices={"balanced": "inverse class frequencies (multilabel: negatives over positives of each class)"},
+        optional=True,
     )
     scoring: str | None = param(
         None,
-        "score of the validation labels by which models, epochs and values of C are selected",
-        choices={"macro_f1": "the mean F1 of the classes; prior_correction='auto' is then off"},
+        "score on the validation labels by which models, epochs and values of C are selected",
+        choices={"macro_f1": "the mean F1 of the classes; prior_correction='auto' then means no correction"},
         optional=True,
         none="accuracy, micro-F1 in a multilabel task, R² in regression",
     )
@@ -162,7 +168,7 @@ class CGE(PathEstimator):
         None, "how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig
     )
     outer_problem: OuterConfig | dict[str, Any] | None = param(
-        None, "how a weighting is learned (outer problem), except 'metapaths'", config=OuterConfig
+        None, "how a weighting is learned (outer problem); 'metapaths' uses only `n_folds`", config=OuterConfig
     )
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
@@ -182,8 +188,8 @@ class CGE(PathEstimator):
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
             problem = Message.of(template, classifier=self.classifier, label_propagation=False)
             raise InputError(problem, parameter="classifier")
-        few = len(labels.validation) < MIN_PRIOR_LABELS
-        if self.prior_correction is True and (few or self.class_weight or not labels.target.has_class_prior):
+        too_few_labels = len(labels.validation) < MIN_PRIOR_LABELS
+        if self.prior_correction is True and (too_few_labels or self.class_weight or not labels.target.has_class_prior):
             needed = f"a single-label task, no {{class_weight}} and {MIN_PRIOR_LABELS} labels in {{validation}}"
             raise InputError(Message.of(f"{{prior_correction}} needs {needed}"), parameter="prior_correction")
         if self.inputs == "features" and graph.features is None:
@@ -218,15 +224,18 @@ class CGE(PathEstimator):
         return summary
 
     def to_numpy(self, file: str | Path | None = None) -> dict[str, Array]:
-        """Return the parameters of inference as arrays, and write them to an .npz file; NumPy is enough to use them.
+        """Return the parameters of the classifiers as arrays, and write them to an .npz file.
 
-        With Z, L = `propagated_inputs(nodes, i)` of classifier i, where L are the label scores (docs/concepts.md):
+        They apply to P, L = `propagated_inputs(nodes, i)` of classifier i, which the model computes: P are the
+        propagated inputs, L the label scores (docs/concepts.md):
 
-            z = Z @ projection_i + offset_i
+            z = P @ projection_i + offset_i
             scores = max(z, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
 
         Without output_weight_i, scores have z instead of the product; without output_bias_i, it is 0.
-        Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized.
+        Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized; in a
+        multilabel task the mean of the sigmoid, whose log-odds are divided by the temperature. Nodes without
+        information have the class frequencies instead.
         """
         from cge.estimators.numpy_export import inference_arrays
 
@@ -246,8 +255,8 @@ class CGE(PathEstimator):
     def to_atlas(self, file: str | Path, *, vectors: bool = False) -> None:
         """Write a Parquet table of all nodes for tools such as embedding-atlas and jupyter-scatter.
 
-        Columns: node, class, confidence, training_label, and x and y, the first two principal components of the
-        vectors; with `vectors` also the vectors, as v0, v1, ….
+        Columns: node; class, confidence and training_label (in regression only value, the prediction); x and y, the
+        first two principal components of the vectors; with `vectors` also the vectors, as v0, v1, ….
         """
         from cge.estimators.numpy_export import write_atlas
 
@@ -256,7 +265,10 @@ class CGE(PathEstimator):
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         from cge.estimators.encoder_fit import fit_encoder
+        from cge.estimators.labeled_fit import fit_large, fits_labeled_rows
 
+        if fits_labeled_rows(self, graph):
+            return fit_large(self, graph, labels, checkpoints, callback)
         return fit_encoder(self, graph, labels, checkpoints, callback)
 
     def _set_model(self, model: Any) -> None:

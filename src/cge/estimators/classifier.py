@@ -12,13 +12,13 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.splits import folds as stratified_folds
-from cge.errors import MAKE_GRAPH, InputError, Message, Param, qualified_type
+from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.graph_conversions import object_kind
-from cge.graph_types import label_type
+from cge.graph_types import check_label_type
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
 
@@ -81,10 +81,15 @@ class TaskLabels:
             return []
         if not 0 < estimator.validation_fraction * len(self.train) < _MIN_HELD_OUT or len(self.train) < 4:
             return []
-        held = folds_of(self.strata, self.train, _CROSS_FIT_FOLDS, estimator.random_state)
-        folds = [_keep_classes(self.strata, np.setdiff1d(self.train, fold), fold) for fold in held]
+        held_out_folds = folds_of(self.strata, self.train, _CROSS_FIT_FOLDS, estimator.random_state)
+        folds = [_keep_classes(self.strata, np.setdiff1d(self.train, fold), fold) for fold in held_out_folds]
         folds = [(train_idx, held_out_idx) for train_idx, held_out_idx in folds if len(held_out_idx)]
         return folds if sum(len(held_out_idx) for _, held_out_idx in folds) >= _MIN_CROSS_FIT else []
+
+    def part(self, nodes: Array) -> TaskLabels:
+        """Return the labels of some nodes, ascending, which have all labels; they are then numbered from 0."""
+        train, validation = np.searchsorted(nodes, self.train), np.searchsorted(nodes, self.validation)
+        return replace(self, codes=self.codes[nodes], train=train, validation=validation)
 
     def matrix(self, nodes: Array) -> Array:
         """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
@@ -92,7 +97,10 @@ class TaskLabels:
 
 
 def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "classification") -> TaskLabels:
-    """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays; nodes in both train."""
+    """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays.
+
+    Nodes that are in both count as training nodes.
+    """
     graph = as_graph(graph)
     codes, target = encode_target(graph, y, "y", task)
     train_idx, validation_idx = np.flatnonzero(target.labeled(codes)), np.empty(0, np.int64)
@@ -109,7 +117,7 @@ def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "class
             raise InputError(problem, parameter="validation")
         codes = codes.copy()
         codes[validation_idx] = validation_codes[validation_idx]
-    label_type(graph, np.union1d(train_idx, validation_idx), Param("y"))
+    check_label_type(graph, train_idx, validation_idx)
     return TaskLabels(codes, target, train_idx, validation_idx)
 
 

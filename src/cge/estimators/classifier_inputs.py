@@ -1,4 +1,7 @@
-"""What the classifiers of a path encoder know of nodes: the class scores and the vectors are functions of it."""
+"""The inputs of the classifiers of a path encoder for some nodes: projected propagated inputs and label scores.
+
+Class scores and vectors are functions of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _NEIGHBORHOOD_SCALE = 0.35  # its length, relative to the rest; chosen on valida
 
 @dataclass(frozen=True, eq=False)
 class ClassifierInputs:
-    """What an ensemble of classifiers knows of some nodes.
+    """The inputs of the classifiers for some nodes: projected propagated inputs and label scores.
 
     `projected` has an array `(k, d)` for each classifier: the propagated inputs after its projection. `label_scores
     (k, c)` are the propagated training labels, None where they are not used. `reach_inputs` returns from which nodes a
@@ -49,40 +52,41 @@ class ClassifierInputs:
         return self.neighborhoods()
 
     def take(self, rows: Array) -> ClassifierInputs:
-        """Return what is known of some of the nodes, by their positions."""
+        """Return the inputs for some of the nodes, by their positions."""
         label_scores = None if self.label_scores is None else self.label_scores[rows]
         lazy = (lambda: self.reached[rows]), (lambda: self.neighborhood_rows[rows])
         return ClassifierInputs(tuple(part[rows] for part in self.projected), label_scores, *lazy)
 
     @cached_property
-    def informed(self) -> npt.NDArray[np.bool_]:
+    def has_information(self) -> npt.NDArray[np.bool_]:
         """False for nodes from which no path leads to an input or to a training label, `(k,)`."""
         return self.reached if self.label_scores is None else self.reached | self.label_scores.any(axis=1)
 
     def class_scores(self, classifiers: Classifiers) -> list[Array]:
         """Return the class scores of each classifier, `(k, c)`."""
-        scores = [each.classifier.scores(part) for each, part in zip(classifiers, self.projected, strict=True)]
+        scores = [trained.classifier.scores(part) for trained, part in zip(classifiers, self.projected, strict=True)]
         if self.label_scores is None:
             return scores
-        weights = [each.classifier.label_weight for each in classifiers]
+        weights = [trained.classifier.label_weight for trained in classifiers]
         return [part + weight * self.label_scores for part, weight in zip(scores, weights, strict=True)]
 
     def scales(self, classifiers: Classifiers) -> list[float]:
         """Return the factor of each part of `vectors`: it varies between nodes as much as its class scores do."""
         pairs = zip(classifiers, self.projected, strict=True)
-        spreads = [(_spread(each.classifier.scores(part)), _spread(part)) for each, part in pairs]
+        spreads = [(_spread(trained.classifier.scores(part)), _spread(part)) for trained, part in pairs]
         return [scores / part if part > 0 else 1.0 for scores, part in spreads]
 
-    def vectors(self, scales: Sequence[float], classifiers: Classifiers) -> Array:
-        """Return the vectors, `(k, d)`: the scaled parts, and the propagated labels times their (mean) weight.
+    def vectors(self, scales: Sequence[float], classifiers: Classifiers, target: Target) -> Array:
+        """Return the vectors, `(k, d)`: the scaled parts and, where labels are propagated, the mean class scores.
 
-        These are all that predictions depend on. Nodes that the classifiers do not distinguish are told apart by what
-        follows, a random projection of their propagated inputs, of `_NEIGHBORHOOD_SCALE` times the length of the rest.
+        These are all that predictions depend on. Class scores contain the label scores, and at training nodes, whose
+        own label is left out of these, what the classifiers have learned from it. Nodes that the classifiers do not
+        distinguish are told apart by what follows, a random projection of their propagated inputs, of
+        `_NEIGHBORHOOD_SCALE` times the length of the rest.
         """
         parts = [scale * part for scale, part in zip(scales, self.projected, strict=True)]
         if self.label_scores is not None:
-            weights = [float(each.classifier.label_weight) for each in classifiers]
-            parts.append(float(np.mean(weights)) * self.label_scores)
+            parts.append(target.centered(np.mean(self.class_scores(classifiers), axis=0)))
         used = np.concatenate(parts, axis=1)
         lengths = np.linalg.norm(used, axis=1, keepdims=True)
         return np.concatenate([used, _NEIGHBORHOOD_SCALE * lengths * unit_rows(self.neighborhood_rows)], axis=1)
@@ -101,12 +105,12 @@ def classifier_inputs(
     target: Target,
     rows: Array,
 ) -> ClassifierInputs:
-    """Return what classifiers know of some nodes; `labels` are the nodes whose labels are propagated, and a matrix."""
-    weightings, label_scores = {each.weighting.name: each.weighting for each in classifiers}, None
+    """Return the inputs of classifiers for some nodes; `labels` are nodes whose labels are propagated, and a matrix."""
+    weightings, label_scores = {member.weighting.name: member.weighting for member in classifiers}, None
     propagations = {name: weighting.propagation(data) for name, weighting in weightings.items()}
     if selection.label_propagation and labels is not None:
         label_scores = selection.weighting.propagate_labels(data, *labels, target, rows)[rows]
-    projected = tuple(_projected(data, each, propagations[each.weighting.name], rows) for each in classifiers)
+    projected = tuple(_projected(data, member, propagations[member.weighting.name], rows) for member in classifiers)
     reach_inputs = partial(_reach_inputs, data, [*propagations.values()], rows)
     neighborhoods = partial(_neighborhoods, data, propagations[classifiers[0].weighting.name], rows)
     return ClassifierInputs(projected, label_scores, reach_inputs, neighborhoods)
@@ -139,4 +143,6 @@ def _reach_inputs(data: EncoderData, propagations: Sequence[_Propagation], nodes
     has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
     for propagation in propagations:
         reached |= propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0
-    return reached if data.uses_features else reached & (data.graph.degrees[nodes] > 0)
+    if data.uses_features or data.walk_vectors is not None:
+        return reached
+    return reached & (data.graph.degrees[nodes] > 0)

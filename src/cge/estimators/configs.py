@@ -20,7 +20,7 @@ from cge.estimators.settings import Setting, documented, param, settings_of
 
 Config = TypeVar("Config")
 
-_PATIENCE = "epochs without a better validation accuracy after which training stops"
+_PATIENCE = "epochs without a better validation score (accuracy, then loss) after which training stops"
 
 
 def _optional(text: str, owner: str = "classifier, see docs/concepts.md", **bounds: float) -> Any:
@@ -60,7 +60,8 @@ class TrainingConfig:
 class OuterConfig:
     """How `CGE` learns a weighting: the outer problem, on held-out folds of the training labels.
 
-    'metapaths', which is learned by ridge regression, uses only `n_folds`.
+    'metapaths', which is learned by ridge regression, uses only `n_folds`. On large graphs `outer_steps` and
+    `warmup_steps` are reduced, at most to a third.
     """
 
     n_folds: int = param(

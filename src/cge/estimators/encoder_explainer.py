@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from cge.estimators.encoder_model import EncoderModel
 
 
-def encoder_explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array | None) -> Explainer:
+def encoder_explainer(model: EncoderModel, classifier_index: int, graph: Graph | None, rows: Array | None) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
-    name, classifier, weighting = model.ensemble[place]
+    name, classifier, weighting = model.ensemble[classifier_index]
     data, labels = model.data_of(graph), LabeledNodes(*model._labels_in(graph))
     inputs, nodes = data.inputs(CLASSIFIERS[name].row_norm), np.arange(len(data.graph)) if rows is None else rows
     offset, projection = classifier.offset.astype(np.float64), classifier.projection.astype(np.float64)
@@ -59,7 +59,7 @@ def encoder_explainer(model: EncoderModel, place: int, graph: Graph | None, rows
         data.graph.node_ids,
         labels.table(model.target),
         model.temperature,
-        ClassifierInfo(place, len(model.ensemble), name),
+        ClassifierInfo(classifier_index, len(model.ensemble), name),
         EdgeRelations.of(data.graph, data.transitions),
     )
 
@@ -75,10 +75,11 @@ def _paths(data: EncoderData, weighting: NamedWeighting) -> PathSource:
         return _all_paths(data, weighting.module)
     if isinstance(weighting.module, MetapathWeighting):
         inputs: Any = data.edge_inputs
-        values, weights = weighting.module.edge_weights(inputs), weighting.module.coded(inputs.relations)
+        values, weights = weighting.module.edge_weights(inputs), weighting.module.weights_by_code(inputs.relations)
         types = EdgeTypes.of(data.graph, data.transitions)
         codes = np.where(inputs.relations.codes < len(inputs.relations), inputs.relations.codes, -1)
-        return MetapathPaths(data.transitions, codes, values, weights, data.uniform_weights(), types)
+        hops = len(weighting.edge_weighting.hop_weights) - 1
+        return MetapathPaths(data.transitions, codes, values, weights, data.uniform_weights(), hops, types)
     return _sampled_paths(data, weighting)
 
 

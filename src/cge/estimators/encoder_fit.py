@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
+from cge.estimators.calibration import Calibration, calibrate, comparable_scores, missing_input_temperatures
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, as_config
 from cge.estimators.encoder_model import EncoderModel
@@ -24,18 +24,18 @@ from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.graph import Graph
-from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
 from cge.parallel import resolve_jobs
 from cge.randomness import key as random_key
-from cge.sampling import Walker
 from cge.targets import Task
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
     CandidateKey,
+    ClassScores,
     Training,
     is_better,
     score_candidate,
+    validation_scores,
 )
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.cross_fitting import CrossFitEvaluator
@@ -43,19 +43,17 @@ from cge.training.encoder_data import EncoderData
 from cge.training.history import History
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
+from cge.training.parallel_tasks import ParallelTask, run_parallel
 from cge.training.path_trainer import PathTrainer
 from cge.training.selection import Selection, TrainedClassifier
-from cge.training.side_by_side import ParallelTask, run_side_by_side
 from cge.training.stored_state import TrainerState
-from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
+from cge.training.walk_inputs import walk_inputs
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _CHECKPOINT_SECONDS = 5.0
 _CLEARLY_BETTER = 2.0  # standard errors
-_WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
-WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
 
 
 def fit_encoder(
@@ -89,17 +87,9 @@ class EncoderFit:
     def _walk_vectors(self) -> Array | None:
         """Return the vectors of random walks that are the node inputs, `(n, d)`; None unless inputs are "walks"."""
         model, graph = self.model, self.graph
-        if resolve_inputs(model.inputs, graph, self.labels.target) != "walks":
+        if resolve_inputs(model.inputs, graph) != "walks":
             return None
-        options: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "n_jobs": model.n_jobs}
-        if len(graph) <= MAX_FACTORIZED_NODES:
-            vectors = factorize_walks(graph, **options)
-        else:
-            walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
-            vectors, _ = embed_walks(walker, **(WALK_VECTORS | options))
-            vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), np.float32(1e-6))
-        unit: Array = unit_rows(vectors)
-        return unit
+        return walk_inputs(graph, model.random_state, model.n_jobs)
 
     def run(self) -> EncoderModel:
         """Return the trained model."""
@@ -157,20 +147,26 @@ class EncoderFit:
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation).numpy() for member in ensemble]
         train, target, correct = None, task.target, self.model.prior_correction
-        possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
-        if correct is True or (correct and possible and target.scoring is None):
+        if self._may_correct_priors():
             train_scores = [member.trainer.best_scores(task.train).numpy() for member in ensemble]
             train = train_scores, task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, prior_shift = calibrate(scores, labels, target, train, always=correct is True)
         return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
 
+    def _may_correct_priors(self) -> bool:
+        """Return whether class scores may be adjusted to the class frequencies of the validation labels."""
+        target, correct = self.labels.target, self.model.prior_correction
+        possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
+        return correct is True or bool(correct and possible and target.scoring is None)
+
     def _evaluator(
         self, train_idx: Array, validation_idx: Array, cross_fit: Sequence[tuple[Array, Array]] = ()
     ) -> CandidateEvaluator:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
         folds: Sequence[Array] = []
-        if len(train_idx) > 3 and (not cross_fit or is_learned(self.model.weighting)):  # held-out labels learn nothing
+        # under cross-validation a weighting is learned only if `weighting` names it
+        if len(train_idx) > 3 and (not cross_fit or is_learned(self.model.weighting)):
             folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state)
         if not folds and is_learned(self.model.weighting):
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
@@ -178,8 +174,16 @@ class EncoderFit:
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
         labels, classes = torch.from_numpy(codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
-        given = task, self.data, self.settings, self._class_weights(train_idx), self._train
-        return CrossFitEvaluator(*given, folds=cross_fit) if cross_fit else CandidateEvaluator(*given)
+        arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
+        if cross_fit:
+            return CrossFitEvaluator(*arguments, folds=cross_fit)
+        return CandidateEvaluator(*arguments, class_scores=self._class_scores())
+
+    def _class_scores(self) -> ClassScores:
+        """Return what candidates are compared by: class scores, corrected as those of the selected one will be."""
+        if not self._may_correct_priors():
+            return validation_scores
+        return partial(comparable_scores, always=self.model.prior_correction is True)
 
     def _class_weights(self, train_idx: Array) -> Tensor | None:
         """Return weights inverse to the class frequencies, with `class_weight="balanced"`."""
@@ -193,11 +197,28 @@ class EncoderFit:
         if saved is not None:
             return restore_selection(self.data, self.settings, saved)
         selection = self._search(evaluator).run()
+        for number, key in enumerate(_member_keys(selection)):
+            write = self.checkpoints.writer(f"member-{number}")
+            if write is not None and key in evaluator.trainers:
+                write(evaluator.trainers[key].state)
         writer = self.checkpoints.writer("selection")
         if writer is not None:
             metadata = {"selection": selection_metadata(selection)}
             writer(lambda: TrainerState(metadata, selection_arrays(selection)))
         return selection
+
+    def _evaluated_trainer(
+        self, evaluator: CandidateEvaluator, weighting: NamedWeighting, selection: Selection, number: int
+    ) -> PathTrainer | None:
+        """Return the trainer of a member as the search left it, from its checkpoint if the fit continues."""
+        key = _member_keys(selection)[number]
+        if key not in evaluator.trainers:
+            saved = self.checkpoints.read(f"member-{number}")
+            if saved is None:
+                return None
+            evaluator.trainers[key] = evaluator.trainer(weighting, *key[1:], self.settings.seed, "compare")
+            evaluator.trainers[key].load(saved)
+        return evaluator.trainers[key]
 
     def _search(self, evaluator: CandidateEvaluator) -> ModelSearch:
         return ModelSearch(evaluator)
@@ -207,20 +228,20 @@ class EncoderFit:
 
         They are left out if the selected one is now clearly better.
         """
-        selected, labels, members = (selection.weighting, selection.classifier), selection.label_propagation, []
+        selected, propagation, members = (selection.weighting, selection.classifier), selection.label_propagation, []
         for number in range(self.model.n_estimators):
-            key = CandidateKey(selected[0].name, selected[1], labels)
-            trainer = evaluator.trainers.get(key) if number == 0 else None
+            trainer = self._evaluated_trainer(evaluator, selected[0], selection, 0) if number == 0 else None
             if trainer is None:
-                trainer = evaluator.trainer(*selected, labels, self._seed(number), stage)
+                trainer = evaluator.trainer(*selected, propagation, self._seed(number), stage)
             trainer.stage = stage
             members.append(_EnsembleMember(*selected, number, trainer))
         self._train([Training(each.trainer, f"{stage}-{each.classifier}-{each.number}") for each in members])
-        for weighting, classifier in selection.averaged:
-            score = evaluator.evaluate(weighting, classifier, labels)
-            if not is_better(score_candidate(members[0].trainer), score, _CLEARLY_BETTER):
-                trainer = evaluator.trainers[CandidateKey(weighting.name, classifier, labels)]
-                members.append(_EnsembleMember(weighting, classifier, 0, trainer))
+        for number, (weighting, classifier) in enumerate(selection.averaged, start=1):
+            trainer = self._evaluated_trainer(evaluator, weighting, selection, number)
+            if trainer is not None:
+                best, other = (score_candidate(each, evaluator.class_scores) for each in (members[0].trainer, trainer))
+                if not is_better(best, other, _CLEARLY_BETTER):
+                    members.append(_EnsembleMember(weighting, classifier, 0, trainer))
         return members
 
     def _refit(
@@ -228,10 +249,10 @@ class EncoderFit:
     ) -> list[_EnsembleMember]:
         """Train the classifiers again, on all labels, for the best number of epochs."""
         refitted, trainings = [], []
-        for place, member in enumerate(members):
-            seed, labels = self._seed(member.number), selection.label_propagation
-            trainer = evaluator.trainer(member.weighting, member.classifier, labels, seed, "refit")
-            trainings.append(Training(trainer, f"refit-{place}", member.trainer.best_epoch))
+        for index, member in enumerate(members):
+            seed, propagation = self._seed(member.number), selection.label_propagation
+            trainer = evaluator.trainer(member.weighting, member.classifier, propagation, seed, "refit")
+            trainings.append(Training(trainer, f"refit-{index}", member.trainer.best_epoch))
             refitted.append(replace(member, trainer=trainer))
         self._train(trainings)
         return refitted
@@ -253,7 +274,7 @@ class EncoderFit:
         if len(trainings) + len(others) == 1 or resolve_jobs(self.model.n_jobs) == 1:
             for training in trainings:
                 self._train_one(training, self.callback)
-            return run_side_by_side(others, 1)
+            return run_parallel(others, 1)
         for training in trainings:
             if not training.trainer.epochs:
                 training.trainer.run(1, self.callback)  # loads the kernels, which child processes then share
@@ -263,7 +284,7 @@ class EncoderFit:
             return training.trainer.state()
 
         tasks: list[ParallelTask] = [*others, *(partial(run, training) for training in trainings)]
-        results = run_side_by_side(tasks, self.model.n_jobs, self.callback)
+        results = run_parallel(tasks, self.model.n_jobs, self.callback)
         for training, state in zip(trainings, results[len(others) :], strict=True):
             training.trainer.load(state)
         return results[: len(others)]
@@ -274,6 +295,12 @@ class EncoderFit:
         training.trainer.run(training.last_epoch, callback, on_state)
         if write is not None:
             write(training.trainer.state)
+
+
+def _member_keys(selection: Selection) -> list[CandidateKey]:
+    """Return the selected candidate and those averaged with it."""
+    members = (selection.weighting, selection.classifier), *selection.averaged
+    return [CandidateKey(weighting.name, name, selection.label_propagation) for weighting, name in members]
 
 
 def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[TrainedClassifier, ...]:

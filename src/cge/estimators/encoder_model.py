@@ -20,6 +20,7 @@ from cge.explain.explainer import Explainer
 from cge.explain.path_sources import AllPaths
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeWeighting
+from cge.models.updated_rows import UpdatedRows
 from cge.training.encoder_data import EncoderData
 from cge.training.selection import Selection, TrainedClassifier
 
@@ -40,6 +41,7 @@ class EncoderModel(FittedModel):
     weighting_selected: bool
     stored_scales: tuple[float, ...] = ()  # of vectors, where they are known; see `vector_scales`
     updated: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    vector_rows: UpdatedRows | Array | None = None  # the vectors after an update, until they are needed as one array
 
     inductive = True
     exact = True
@@ -74,11 +76,17 @@ class EncoderModel(FittedModel):
         if self._last is None or self._last[0] is not graph:
             if self.data.uses_features:
                 check_same_features(self.graph, graph)
-            self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data.trained)
+            self._last = (
+                graph,
+                EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data.training_data_or_self),
+            )
         return self._last[1]
 
     def inputs(self, graph: Graph | None, rows: Array, labels: tuple[Array, Array] | None = None) -> ClassifierInputs:
-        """Return what the classifiers know of some nodes of a graph; `labels` are those in it, where they are known."""
+        """Return the inputs of the classifiers for some nodes of a graph: projected propagated inputs and label scores.
+
+        `labels` are the training labels in it, where they are known.
+        """
         if graph is None and "own_inputs" in vars(self):
             return self.own_inputs.take(rows)
         return self.computed_inputs(graph, rows, labels)
@@ -86,19 +94,21 @@ class EncoderModel(FittedModel):
     def computed_inputs(
         self, graph: Graph | None, rows: Array, labels: tuple[Array, Array] | None = None
     ) -> ClassifierInputs:
-        """Return the same, computed whether or not it is known already."""
+        """Return the same, computed even if `own_inputs` has them."""
         labels = self._labels_in(graph) if labels is None else labels
         return classifier_inputs(self.data_of(graph), self.selection, self.ensemble, labels, self.target, rows)
 
     @cached_property
     def own_inputs(self) -> ClassifierInputs:
-        """What the classifiers know of all nodes of the model's graph; from then on predictions are made of it."""
+        """The inputs of the classifiers for all nodes of the model's graph; then predictions are computed from them."""
         return self.computed_inputs(None, np.arange(len(self.graph)))
 
     @cached_property
     def own_vectors(self) -> Array:
         """The vectors of all nodes of the model's graph."""
-        return self.own_inputs.vectors(self.vector_scales, self.ensemble)
+        if self.vector_rows is not None:
+            return self.vector_rows.array() if isinstance(self.vector_rows, UpdatedRows) else self.vector_rows
+        return self.own_inputs.vectors(self.vector_scales, self.ensemble, self.target)
 
     @cached_property
     def vector_scales(self) -> list[float]:
@@ -109,16 +119,16 @@ class EncoderModel(FittedModel):
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, d)`."""
         if graph is None:
             return self.own_vectors
-        return self.inputs(graph, np.arange(len(graph))).vectors(self.vector_scales, self.ensemble)
+        return self.inputs(graph, np.arange(len(graph))).vectors(self.vector_scales, self.ensemble, self.target)
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
         return self.probabilities_from(self.inputs(graph, rows), self.temperature)
 
-    def probabilities_from(self, known: ClassifierInputs, temperature: float | Array) -> Array:
-        """Return them from what is known of the nodes, and a temperature or one for each node."""
-        outputs = self.target.scale(mean_outputs(known.class_scores(self.ensemble), self.target), temperature)
-        outputs[~known.informed] = self.class_prior
+    def probabilities_from(self, inputs: ClassifierInputs, temperature: float | Array) -> Array:
+        """Return them from the inputs of the classifiers, and a temperature or one for each node."""
+        outputs = self.target.scale(mean_outputs(inputs.class_scores(self.ensemble), self.target), temperature)
+        outputs[~inputs.has_information] = self.class_prior
         return outputs.astype(np.float32)
 
     @property
@@ -157,7 +167,7 @@ class EncoderModel(FittedModel):
         """Return the metadata of a model folder."""
         return self.log.metadata() | {
             "by_features": self.data.uses_features,
-            "trained_nodes": len(self.data.trained.graph),
+            "trained_nodes": len(self.data.training_data_or_self.graph),
             "self_loop_weight": self.data.self_loop_weight,
             "calibration": asdict(self.calibration),
             "edge_inputs": list(self.data.edge_scale.names),
@@ -179,6 +189,6 @@ class EncoderModel(FittedModel):
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
             arrays["train.closed_walks"] = closed_walks[1]
-        for place, (_, classifier, _) in enumerate(self.ensemble):
-            arrays |= {f"ensemble.{place}.{part}": array for part, array in classifier.arrays().items()}
+        for index, (_, classifier, _) in enumerate(self.ensemble):
+            arrays |= {f"ensemble.{index}.{part}": array for part, array in classifier.arrays().items()}
         return arrays | selection_arrays(self.selection)

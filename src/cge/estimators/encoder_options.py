@@ -7,16 +7,14 @@ from typing import Any
 
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
 from cge.graph import Graph
-from cge.targets import Target
 from cge.training.encoder_settings import EncoderSettings, OuterSettings
 
 _DIM, _DIM_MANY_CLASSES = 32, 64  # default size of vectors, with up to 32 classes and with more
 
 
-def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
+def resolve_inputs(inputs: str, graph: Graph) -> str:
     """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
-    without_features = "walks" if target.multilabel else "learned"
-    automatic = without_features if graph.features is None else "features"
+    automatic = "walks" if graph.features is None else "features"
     return automatic if inputs == "auto" else inputs
 
 

@@ -205,10 +205,10 @@ class ExplanationMixin:
         It takes indices of nodes and classes instead of ids and names, and gives access to path searches and sums over
         paths. `classifier` is as for `explain`.
         """
-        model, place = self._need_fit(), self._classifier_index(classifier)
-        if place not in self._explainers:
-            self._explainers[place] = model.explainer(place, self.random_state)
-        return self._explainers[place]
+        model, classifier_index = self._need_fit(), self._classifier_index(classifier)
+        if classifier_index not in self._explainers:
+            self._explainers[classifier_index] = model.explainer(classifier_index, self.random_state)
+        return self._explainers[classifier_index]
 
     def _classifier_index(self, classifier: int | str) -> int:
         """Return the index of a classifier of the ensemble that is given by its name or index."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,15 +10,17 @@ import numpy as np
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
-from cge.estimators.encoder_fit import WALK_VECTORS
 from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.labeled_fit import fits_labeled_rows
 from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.path_estimator import PathEstimator
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.training.candidates import Candidate, SearchProblem, encoder_memory, list_candidates, paper_memory
 from cge.training.encoder_settings import DENSE, ProblemSize, Work
+from cge.training.labeled_rows import labeled_candidates
 from cge.training.paper_parameters import MAX_SOFTMAX_NODES
+from cge.training.walk_inputs import WALK_DIM
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ def _plan_encoder(
     settings = encoder_settings(model, len(labels.classes))
     n_folds = as_config(OuterConfig, model.outer_problem).n_folds
     features: Any = graph.features
-    inputs = resolve_inputs(model.inputs, graph, labels.target)
+    inputs = resolve_inputs(model.inputs, graph)
     entries, columns = graph.num_nodes, graph.num_nodes
     if inputs == "features":
         entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])
     elif inputs == "walks":
-        entries, columns = graph.num_nodes * WALK_VECTORS["dim"], WALK_VECTORS["dim"]
+        entries, columns = graph.num_nodes * WALK_DIM, WALK_DIM
     dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
     inputs_size = {"entries": entries // DENSE, "columns": columns} if dense else {"entries": entries, "columns": 0}
     n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
@@ -79,6 +81,11 @@ def _plan_encoder(
         size, n_train, counts["validation"], folds, features is not None, inputs, graph.num_relations > 1
     )
     candidates, work = list_candidates(problem, settings), Work(settings, size)
+    if fits_labeled_rows(model, graph):
+        rows = {"transitions": n_labeled, "entries": n_labeled * columns // DENSE, "columns": columns}
+        settings = replace(settings, label_propagation=False)
+        candidates = list_candidates(replace(problem, size=replace(size, **rows)), settings)
+        candidates = labeled_candidates(candidates)
     names = [settings.weighting, *(each.weighting for each in candidates if each.stage == "weighting")]
     return FitPlan(
         labels=counts | {"outer": n_train if any(map(is_learned, names)) else 0},

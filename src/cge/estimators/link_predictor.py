@@ -43,8 +43,8 @@ class LinkPredictor(Estimator):
 
     A tenth of the edges is held out; they, and as many random pairs that are no edges, are the training data. All
     inputs are computed on the graph without them, so an edge never describes itself; a further tenth selects the
-    penalty. Afterwards inputs are those of the whole graph. Vectors are DeepWalk's (by matrix factorization up to
-    20,000 nodes) and propagated features, where the graph has features.
+    penalty. Afterwards inputs are those of the whole graph. Vectors are walk embeddings (NetMF factorization up to
+    20,000 nodes, DeepWalk above) and propagated features, where the graph has features.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class LinkPredictor(Estimator):
         graph = as_graph(graph)
         test, validation = _HELD_OUT
         split = hold_out_links(graph, test, validation, seed=self.random_state)
-        make = self._vectors if vectors is None else lambda given: self._vectors(given) | vectors(given)
+        make = self._vectors if vectors is None else lambda part: self._vectors(part) | vectors(part)
         adjacency, held_out_vectors = neighbor_matrix(split.graph), make(split.graph)
 
         def inputs(links: Links) -> Array:
@@ -96,7 +96,8 @@ class LinkPredictor(Estimator):
 
     def _vectors(self, graph: Graph) -> dict[str, Array]:
         """Return the vectors whose cosines are inputs, by name."""
-        from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
+        from cge.training.encoder_settings import MAX_FACTORIZED_NODES
+        from cge.training.walk_embedding import embed_walks, factorize_walks
 
         options: Any = {"dim": min(_DIM, len(graph) // 2), "seed": self.random_state, "n_jobs": self.n_jobs}
         if len(graph) <= MAX_FACTORIZED_NODES:

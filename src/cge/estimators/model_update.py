@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from cge.models.edge_weighting import EdgeWeighting
 from cge.models.metapath_weighting import MetapathWeighting
 from cge.models.propagation import COLUMNS, closed_walk_weights
 from cge.models.sparse_products import is_small
+from cge.models.updated_rows import with_rows
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import LABEL_HOP_WEIGHTS, LABEL_PROPAGATION_HOPS, NamedWeighting
 
@@ -99,28 +101,29 @@ def updated_model(
 
     `labeled` are the nodes whose labels changed. What was computed for all nodes before is kept for the others.
     """
-    scales, trained = tuple(model.vector_scales), model.data.trained
+    scales, trained = tuple(model.vector_scales), model.data.training_data_or_self
     if trained is model.data:
         trained = trained.without_edges()
     data = EncoderData(grown.graph, n_jobs=trained.n_jobs, training_data=trained)
     nodes = np.union1d(model.updated, grown.changed)
-    updated = replace(model, data=data, train=train, stored_scales=scales, updated=nodes)
+    updated = replace(model, data=data, train=train, stored_scales=scales, updated=nodes, vector_rows=None)
     affected = np.arange(len(grown.graph))
     if _same_arithmetic(model, model.graph, grown.graph):
         seeds = np.union1d(grown.changed, labeled) if model.label_propagation else grown.changed
         affected = nodes_within(*_adjacency(grown.graph), seeds, _hops(model) + _edge_hops(model))
     _update_closed_walks(model, updated, affected)
     if "own_inputs" in vars(model):
-        known = known_of(updated, affected)
-        vars(updated)["own_inputs"] = _merged(model.own_inputs, updated, affected, known)
-        if "own_vectors" in vars(model):
-            vectors = known.vectors(updated.vector_scales, updated.ensemble)
-            vars(updated)["own_vectors"] = _with_rows(model.own_vectors, len(grown.graph), affected, vectors)
+        inputs = inputs_of(updated, affected)
+        vars(updated)["own_inputs"] = _merged(model.own_inputs, updated, affected, inputs)
+        vectors = vars(model).get("own_vectors", model.vector_rows)
+        if vectors is not None:
+            rows = inputs.vectors(updated.vector_scales, updated.ensemble, updated.target)
+            updated.vector_rows = with_rows(vectors, len(grown.graph), affected, rows)
     return updated, affected
 
 
-def known_of(model: EncoderModel, rows: Array) -> ClassifierInputs:
-    """Return what the classifiers know of some nodes of the model's graph, computed in the part of it around them."""
+def inputs_of(model: EncoderModel, rows: Array) -> ClassifierInputs:
+    """Return the inputs of the classifiers for some nodes of the model's graph, computed in the part around them."""
     data, nodes = _part_around(model, rows)
     if nodes is None:
         return model.computed_inputs(None, rows)
@@ -143,7 +146,7 @@ def _part_around(model: EncoderModel, rows: Array) -> tuple[EncoderData, Array |
     nodes = nodes_within(*_adjacency(model.graph), rows, hops)
     if len(nodes) > _MAX_PART * len(model.graph):
         return model.data, None
-    part, trained = model.graph.subgraph(nodes), model.data.trained
+    part, trained = model.graph.subgraph(nodes), model.data.training_data_or_self
     return EncoderData(part, n_jobs=trained.n_jobs, training_data=trained, part_of=model.graph), nodes
 
 
@@ -204,13 +207,13 @@ def _adjacency(graph: Graph) -> tuple[Array, Array]:
 
 def _update_closed_walks(model: EncoderModel, updated: EncoderModel, affected: Array) -> None:
     """Keep the weights of closed walks, where they are known, and compute those of affected nodes with a label."""
-    known = model.data.closed_walks.get(model.weighting_name)
-    if not model.label_propagation or known is None or not np.array_equal(known[0], model.train.nodes):
+    cached = model.data.closed_walks.get(model.weighting_name)
+    if not model.label_propagation or cached is None or not np.array_equal(cached[0], model.train.nodes):
         return
     nodes, size = updated.train.nodes, len(updated.graph)
     values = np.zeros(size)
-    values[known[0]] = known[1]
-    wanted = np.union1d(np.intersect1d(nodes, affected), np.setdiff1d(nodes, known[0]))
+    values[cached[0]] = cached[1]
+    wanted = np.union1d(np.intersect1d(nodes, affected), np.setdiff1d(nodes, cached[0]))
     if len(wanted):
         data, part = _part_around(updated, wanted)
         weights, symmetric = updated.selection.weighting.label_weights(data)
@@ -219,33 +222,25 @@ def _update_closed_walks(model: EncoderModel, updated: EncoderModel, affected: A
     updated.data.closed_walks[model.weighting_name] = nodes, values[nodes]
 
 
-def _merged(known: ClassifierInputs, model: EncoderModel, rows: Array, new: ClassifierInputs) -> ClassifierInputs:
-    """Return what is known of all nodes, with some rows replaced."""
+def _merged(before: ClassifierInputs, model: EncoderModel, rows: Array, new: ClassifierInputs) -> ClassifierInputs:
+    """Return the inputs of the classifiers for all nodes, with some rows replaced; the others are not copied."""
     size = len(model.graph)
 
-    def merged(before: Array, after: Array) -> Array:
-        return _with_rows(before, size, rows, after)
+    def merged(values: Any, new_values: Array) -> Any:
+        return with_rows(values, size, rows, new_values)
 
-    projected = tuple(merged(*pair) for pair in zip(known.projected, new.projected, strict=True))
+    projected = tuple(merged(*pair) for pair in zip(before.projected, new.projected, strict=True))
     scores = None
-    if known.label_scores is not None and new.label_scores is not None:
-        scores = merged(known.label_scores, new.label_scores)
-    reached = merged(known.reached, new.reached)
-    if "neighborhood_rows" in vars(known):
-        table = merged(known.neighborhood_rows, new.neighborhood_rows)
-        return ClassifierInputs(projected, scores, lambda: reached, lambda: table)
-    everything = np.arange(size)
-    return ClassifierInputs(
-        projected, scores, lambda: reached, lambda: model.computed_inputs(None, everything).neighborhood_rows
-    )
+    if before.label_scores is not None and new.label_scores is not None:
+        scores = merged(before.label_scores, new.label_scores)
 
+    def neighborhoods() -> Array:
+        return model.computed_inputs(None, np.arange(size)).neighborhood_rows
 
-def _with_rows(values: Array, size: int, rows: Array, new: Array) -> Array:
-    """Return a copy with `size` rows, some of them replaced."""
-    result = np.empty((size, *values.shape[1:]), values.dtype)
-    result[: len(values)] = values
-    result[rows] = new  # new nodes are among them
-    return result
+    inputs = ClassifierInputs(projected, scores, partial(merged, before.reached, new.reached), neighborhoods)
+    if "neighborhood_rows" in vars(before):
+        vars(inputs)["neighborhood_rows"] = merged(before.neighborhood_rows, new.neighborhood_rows)
+    return inputs
 
 
 def _with_labels(train: LabeledNodes, nodes: Array, matrix: Array) -> LabeledNodes:
@@ -260,7 +255,7 @@ def _label_score(model: EncoderModel, nodes: Array, matrix: Array) -> float | No
     unseen = (nodes < len(model.graph)) & ~np.isin(nodes, np.union1d(model.train.nodes, model.validation.nodes))
     if not unseen.any():
         return None
-    outputs = model.probabilities_from(_known(model, nodes[unseen]), model.temperature)
+    outputs = model.probabilities_from(_cached_inputs(model, nodes[unseen]), model.temperature)
     return _score(model, outputs, matrix[unseen])
 
 
@@ -270,8 +265,8 @@ def _score(model: EncoderModel, outputs: Array, matrix: Array) -> float:
     return model.target.score_predictions(model.target.predict(outputs), labels)
 
 
-def _known(model: EncoderModel, rows: Array) -> ClassifierInputs:
-    return model.own_inputs.take(rows) if "own_inputs" in vars(model) else known_of(model, rows)
+def _cached_inputs(model: EncoderModel, rows: Array) -> ClassifierInputs:
+    return model.own_inputs.take(rows) if "own_inputs" in vars(model) else inputs_of(model, rows)
 
 
 def _summary(
@@ -281,7 +276,7 @@ def _summary(
     size, target = len(updated.graph), model.target
     existing = affected[affected < grown.num_existing_nodes]
     existing = np.intersect1d(existing, updated.default_rows(updated.graph))
-    outputs = [each.probabilities_from(_known(each, existing), each.temperature) for each in (model, updated)]
+    outputs = [each.probabilities_from(_cached_inputs(each, existing), each.temperature) for each in (model, updated)]
     before, after = map(target.predict, outputs)
     differ = before != after
     differ = differ.any(axis=1) if differ.ndim == 2 else differ

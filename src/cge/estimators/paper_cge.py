@@ -59,7 +59,7 @@ class PaperCGE(PathEstimator):
     weighting: str | Callable[[int], PathWeighting] = param(
         "lstm",
         "network that computes path weights A(p) from node vectors",
-        choices={"uniform": "no network, A(p) = 1, which is Planetoid"},
+        choices={"uniform": "no network, A(p) = 1 (Planetoid)"},
         registry=network_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
     )
@@ -84,7 +84,7 @@ class PaperCGE(PathEstimator):
     outer: str = param(
         "unrolled",
         "gradient of the weighting network",
-        choices={"unrolled": "exact, through one unrolled inner step", "paper": "Eq. 15 as printed"},
+        choices={"unrolled": "of the held-out loss, through one unrolled inner step", "paper": "Eq. 15 as printed"},
     )
     outer_labels: str = param(
         "folds",

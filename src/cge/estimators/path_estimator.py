@@ -35,7 +35,8 @@ Callback = Callable[[Any], None] | None
 _MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = (
     "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
-    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on them instead (from about 20 labels)"
+    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on the training labels instead, if there are at "
+    "least about 20"
 )
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -46,10 +47,10 @@ class PathEstimator(ExplanationMixin, Estimator):
     Attributes
     ----------
     embedding_ : (n, d) float32
-        Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates, for
-        each classifier, its projection of the propagated inputs, scaled to the variance of the class scores computed
-        from it, the propagated labels, if they are used, and a random projection of the propagated inputs, on which
-        predictions do not depend: it distinguishes nodes of one class.
+        Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates
+        (1) for each classifier, its projection of the propagated inputs, scaled to the variance of its class scores;
+        (2) the mean class scores, if labels are propagated; (3) a random projection of the propagated inputs (up to
+        64 columns: these themselves), which predictions do not use and which distinguishes nodes of one class.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -155,9 +156,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
-            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead (from about 20 labels, and unless
-            `refit=False`). The model is then trained again on all of `y` for the best number of epochs, unless
-            `refit=False`.
+            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead, if there are at least about 20
+            labels and `refit` is True. With `refit`, the selected model is then trained again on all of `y` for the
+            best number of epochs.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.
@@ -276,10 +277,10 @@ class PathEstimator(ExplanationMixin, Estimator):
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
         """Return the weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: the relative weight, A(p) divided by that under uniform weights. For a neural network: its output, from
-        0 to 1, times this ratio for the weighting from which its walks are sampled; it is not normalized, so only
-        ratios between paths of one node are meaningful. 0 for a sequence that is not a path of the graph or has more
-        than `hops` hops. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.
+        `CGE`: the relative weight, A(p) divided by that in a random walk (uniform weights). For a neural network: its
+        output, from 0 to 1, times this ratio for the weighting from which its walks are sampled; it is not normalized,
+        so only ratios between paths of one node are meaningful. 0 for a sequence that is not a path of the graph or has
+        more than `hops` hops. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.
         """
         model = self._need_fit()
         indices = [self.graph_.indices_of(path, "paths") for path in paths]
@@ -293,7 +294,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         return similar_nodes(self, node, top, metric)
 
     def links(self, top: int = 100, node: Hashable | None = None, random_state: int = 0) -> list[Link]:
-        """Return links that the graph is likely to lack, of all nodes or of one, as (source, target, score).
+        """Return the most probable missing links, of all nodes or of one, as (source, target, score).
 
         They are scored by a `LinkPredictor`, which the first call trains on the edges of the graph, without labels.
         """
@@ -335,7 +336,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         if not 1 <= self.best_epoch_ <= min(map(len, histories)):
             raise InputError(f"the best epoch, {self.best_epoch_:,}, is not in the history")
         call = metadata["fit_call"]
+        names = tuple(str(name) for name in call.get("edge_columns", ()))
         self.fit_call_ = {"command": str(call["command"]), "validation": bool(call["validation"])}
+        self.fit_call_ |= {"edge_columns": names} if len(names) == 2 else {}
 
     def _set_model(self, model: FittedModel) -> None:
         """Set the attributes of a trained estimator."""

@@ -126,9 +126,9 @@ def predict_nodes(
         evidence = np.full(len(ids), _TRAINED)
         if not isinstance(fitted, EncoderModel):
             return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
-        known = fitted.inputs(None, rows)
-        evidence[~known.informed] = _NONE
-        outputs = fitted.probabilities_from(known, fitted.temperature)
+        inputs = fitted.inputs(None, rows)
+        evidence[~inputs.has_information] = _NONE
+        outputs = fitted.probabilities_from(inputs, fitted.temperature)
         return Predictions(ids, model.classes_, outputs, evidence, target), []
     grown = extended_graph(model, update)
     ids = grown.graph.node_ids
@@ -174,12 +174,12 @@ def predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple
         evidence = np.concatenate([trained, np.where(featured, _FEATURES, _NONE)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
     labels = fitted.train.nodes, fitted.train.matrix  # nodes of the training graph keep their indices
-    known = fitted.inputs(grown.graph, rows, labels)
-    evidence = _path_evidence(fitted, grown, rows, known.informed)
+    inputs = fitted.inputs(grown.graph, rows, labels)
+    evidence = _path_evidence(fitted, grown, rows, inputs.has_information)
     temperatures = np.full(len(rows), fitted.temperature)
     for number in (_EDGES, _FEATURES):
         temperatures[evidence == number] = fitted.calibration.by_evidence.get(EVIDENCE[number], fitted.temperature)
-    return evidence, fitted.probabilities_from(known, temperatures)
+    return evidence, fitted.probabilities_from(inputs, temperatures)
 
 
 def training_labels(model: Any) -> list[list[Any]] | None:
@@ -194,7 +194,7 @@ def training_labels(model: Any) -> list[list[Any]] | None:
 
 
 def _path_evidence(
-    fitted: EncoderModel, grown: ExtendedGraph, rows: Array, informed: npt.NDArray[np.bool_]
+    fitted: EncoderModel, grown: ExtendedGraph, rows: Array, has_information: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     """Return the evidence for nodes that are predicted from the ends of paths."""
     data, graph = fitted.data_of(grown.graph), grown.graph
@@ -205,8 +205,8 @@ def _path_evidence(
     loops = sp.csr_array(graph.to_scipy()).diagonal() != 0
     connected = (graph.degrees[rows] > loops[rows]) & uses_edges
     featured = data.has_inputs[rows] & data.uses_features
-    known = [~informed, rows < grown.num_existing_nodes, featured & connected, featured]
-    return np.select(known, [_NONE, _TRAINED, _BOTH, _FEATURES], _EDGES)
+    conditions = [~has_information, rows < grown.num_existing_nodes, featured & connected, featured]
+    return np.select(conditions, [_NONE, _TRAINED, _BOTH, _FEATURES], _EDGES)
 
 
 def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
@@ -243,7 +243,7 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
         r(v) = Σ_k |h_k| Σ_{p: n_0, …, n_k = v, all in S} Π_t s(n_t, n_{t+1}),
 
     with the edge weights s and the hop weights h of the model: nodes that are central in S get more weight. For a
-    weighting network these are the weights of its base weighting; estimators without edge weights give the plain mean.
+    weighting network these are the weights of its initial weighting; estimators without edge weights give the mean.
 
     Parameters
     ----------

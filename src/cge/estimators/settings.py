@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads or processes", "low": 0}
 N_JOBS: dict[str, Any] = {"text": "number of threads or processes", "low": 1, "also": (-1,), "optional": True}
-N_JOBS["none"] = "all cores, as -1"
+N_JOBS["none"] = "-1, all cores"
 
 _Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes
 _ATTRIBUTES = "Attributes\n----------"

@@ -95,11 +95,11 @@ def _restore_data(
     components = arrays.get("dense.components")
     if components is not None:
         components = finite_array(arrays, "dense.components", (len(dense[0]), components.shape[-1])).astype(np.float32)
-    given: Any = {"edge_scale": scale, "dense_scale": dense, "walk_vectors": table, "components": components}
+    options: Any = {"edge_scale": scale, "dense_scale": dense, "walk_vectors": table, "components": components}
     self_loop_weight = metadata_field(metadata, "self_loop_weight", float)
     if not 0 < self_loop_weight < np.inf:
         raise InputError("the weight of self-loops must be positive and finite")
-    data = EncoderData(graph, inputs, estimator.n_jobs, **given)
+    data = EncoderData(graph, inputs, estimator.n_jobs, **options)
     data.learned_nodes = _node_array(arrays, "trained.learned_nodes", trained_nodes)
     data.self_loop_weight = self_loop_weight
     if trained_nodes >= len(graph):

@@ -29,7 +29,8 @@ from cge.store import Stored, read_folder, unpack_values
 from cge.store.atomic import write_files
 from cge.store.export_formats import write_parquet_table
 from cge.training.classifier_registry import CLASSIFIERS
-from cge.training.slab_propagation import ROW_RANGE, Output, Progress, SlabTasks, run_tasks
+from cge.training.slab_columns import ROW_RANGE
+from cge.training.slab_propagation import Output, Progress, SlabTasks, run_tasks
 
 _PART_RANGES = 4  # ranges of rows in a part
 _TRAINED, _NO_INFORMATION = 0, 4  # evidence
@@ -69,7 +70,7 @@ class StoredModel:
 
     @cached_property
     def encoder(self) -> EncoderModel:
-        """The trained classifiers and weightings, with a graph of one node in place of the stored one."""
+        """The trained classifiers and weightings, with a graph of one node in index of the stored one."""
         content, width = self._content, self.graph.num_features
         settings: Any = content.metadata["settings"]
         estimator = make_estimator(stored_class(content.kind), settings)
@@ -84,13 +85,13 @@ class StoredModel:
         """Return the columns that predictions, or vectors, need."""
         encoder, slabs = self.encoder, len(self.graph.slab_names)
         outputs: list[Output] = []
-        for place, (name, classifier, weighting) in enumerate(encoder.ensemble):
+        for index, (name, classifier, weighting) in enumerate(encoder.ensemble):
             how = weighting.edge_weighting.normalization.item(), tuple(weighting.edge_weighting.used_hop_weights())
-            outputs += _slabs(f"scores-{place}", how, classifier.projection)
+            outputs += _slabs(f"scores-{index}", how, classifier.projection)
             if CLASSIFIERS[name].unit_rows:
-                outputs += [Output(f"lengths-{place}", number, *how) for number in range(slabs)]
-            outputs.append(Output(f"reach-{place}", 0, *how, reach=True))
-            if vectors and place == 0:
+                outputs += [Output(f"lengths-{index}", number, *how) for number in range(slabs)]
+            outputs.append(Output(f"reach-{index}", 0, *how, reach=True))
+            if vectors and index == 0:
                 outputs += _slabs("neighborhoods", how, neighborhood_matrix(self.graph.num_features))
         return outputs
 
@@ -106,8 +107,8 @@ class StoredModel:
         model = sha256(Path(self.folder) / "model.json")
         return {"graph": self.graph.fingerprint, "model": model, "vectors": vectors}
 
-    def known(self, work: str, first: int, stop: int) -> ClassifierInputs:
-        """Return what the classifiers know of a range of nodes, from the propagated columns."""
+    def classifier_inputs(self, work: str, first: int, stop: int) -> ClassifierInputs:
+        """Return the inputs of the classifiers for a range of nodes, from the propagated columns."""
         folder = Path(work)
 
         def columns(name: str) -> Array:
@@ -115,17 +116,17 @@ class StoredModel:
             return np.concatenate([FileArray(file)[first:stop] for file in files], axis=1)
 
         projected = []
-        for place, (name, classifier, _) in enumerate(self.encoder.ensemble):
-            part = columns(f"scores-{place}")
+        for index, (name, classifier, _) in enumerate(self.encoder.ensemble):
+            part = columns(f"scores-{index}")
             if CLASSIFIERS[name].unit_rows:
                 squares = np.zeros(stop - first)
-                for file in sorted(folder.glob(f"lengths-{place}-*.npy")):
+                for file in sorted(folder.glob(f"lengths-{index}-*.npy")):
                     squares += FileArray(file)[first:stop]
                 part = part / np.where(squares > 0, np.sqrt(squares), 1).astype(np.float32)[:, None]
             projected.append(part + classifier.offset)
 
         def reach_inputs() -> Any:
-            parts = [columns(f"reach-{place}")[:, 0] != 0 for place in range(len(projected))]
+            parts = [columns(f"reach-{index}")[:, 0] != 0 for index in range(len(projected))]
             return np.logical_or.reduce(parts)
 
         return ClassifierInputs(tuple(projected), None, reach_inputs, partial(columns, "neighborhoods"))
@@ -134,9 +135,9 @@ class StoredModel:
 
     def predictions(self, work: str, first: int, stop: int) -> Predictions:
         """Return the predictions of a range of nodes."""
-        encoder, known = self.encoder, self.known(work, first, stop)
-        probabilities = encoder.probabilities_from(known, encoder.temperature)
-        evidence = np.where(known.informed, _TRAINED, _NO_INFORMATION)
+        encoder, inputs = self.encoder, self.classifier_inputs(work, first, stop)
+        probabilities = encoder.probabilities_from(inputs, encoder.temperature)
+        evidence = np.where(inputs.has_information, _TRAINED, _NO_INFORMATION)
         ids = self.graph.ids.slice(first, stop)
         return Predictions(ids, encoder.target.classes, probabilities, evidence, encoder.target)
 
@@ -155,11 +156,11 @@ class StoredModel:
         ranges = split_blocks(self.graph.num_nodes, ROW_RANGE)
         sums = run_tasks(engine, partial(self.range_sums, str(work)), ranges, "scaling vectors", progress)
         scales = []
-        for place in range(len(self.encoder.ensemble)):
+        for index in range(len(self.encoder.ensemble)):
             spreads = []
             for kind in range(2):
-                total = sum((each[place][kind][0] for each in sums), np.zeros(len(sums[0][place][kind][0])))
-                squares = sum(each[place][kind][1] for each in sums)
+                total = sum((each[index][kind][0] for each in sums), np.zeros(len(sums[0][index][kind][0])))
+                squares = sum(each[index][kind][1] for each in sums)
                 mean = total / max(self.graph.num_nodes, 1)
                 spreads.append(float(np.sqrt(max(squares / max(self.graph.num_nodes, 1) - float(mean @ mean), 0.0))))
             scales.append(spreads[0] / spreads[1] if spreads[1] > 0 else 1.0)
@@ -167,8 +168,8 @@ class StoredModel:
 
     def range_sums(self, work: str, bounds: tuple[int, int]) -> list[list[tuple[Array, float]]]:
         """Return, for class scores and vectors of each classifier, the sum of the rows and of their squares."""
-        known = self.known(work, *bounds)
-        pairs = zip(self.encoder.ensemble, known.projected, strict=True)
+        inputs = self.classifier_inputs(work, *bounds)
+        pairs = zip(self.encoder.ensemble, inputs.projected, strict=True)
         parts = [(trained.classifier.scores(part), part) for trained, part in pairs]
         return [[(rows.sum(axis=0, dtype=np.float64), _squares(rows)) for rows in pair] for pair in parts]
 
@@ -179,14 +180,24 @@ class StoredModel:
         if path.exists():
             return
         ranges = [(first + a, first + b) for a, b in split_blocks(stop - first, ROW_RANGE)]
-        parts = [self.known(work, *bounds).vectors(scales, self.encoder.ensemble) for bounds in ranges]
+        parts_of = scales, self.encoder.ensemble, self.encoder.target
+        parts = [self.classifier_inputs(work, *bounds).vectors(*parts_of) for bounds in ranges]
         ids = self.graph.ids.slice(first, stop)
-        write_files({path: lambda stream: _write_vectors(stream, ids, np.concatenate(parts))})
+        write_vector_part(path, ids, np.concatenate(parts))
 
     def parts(self) -> list[tuple[int, int, int]]:
         """Return number, first node and end of each part."""
-        blocks = split_blocks(self.graph.num_nodes, _PART_RANGES * ROW_RANGE)
-        return [(number, *bounds) for number, bounds in enumerate(blocks)]
+        return vector_parts(self.graph.num_nodes)
+
+
+def vector_parts(nodes: int) -> list[tuple[int, int, int]]:
+    """Return number, first node and end of each part of the rows of all nodes."""
+    return [(number, *bounds) for number, bounds in enumerate(split_blocks(nodes, _PART_RANGES * ROW_RANGE))]
+
+
+def write_vector_part(path: Path, ids: Array, vectors: Array) -> None:
+    """Write ids and vectors of some nodes as Parquet."""
+    write_files({path: lambda stream: _write_vectors(stream, ids, vectors)})
 
 
 def write_parts(

@@ -21,11 +21,11 @@ from cge.training.stored_state import TrainerState, finite_array
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
     """Return what the model search selected; the parameters of the weighting are arrays."""
-    start = selection.weighting.start
+    initial_weighting = selection.weighting.initial_weighting
     return _metapath_metadata(selection.weighting) | {
         "weighting": selection.weighting.name,
         "sampled": list(selection.weighting.sampled),
-        "start": None if start is None else start.name,
+        "start": None if initial_weighting is None else initial_weighting.name,
         "hop_weights": len(selection.weighting.edge_weighting.hop_weights),
         "classifier": selection.classifier,
         "label_propagation": selection.label_propagation,
@@ -56,9 +56,10 @@ def _weighting_arrays(module: Any, prefix: str) -> dict[str, Array]:
 
 def _metapath_metadata(weighting: NamedWeighting) -> dict[str, Any]:
     """Return what the weights of metapaths belong to, and the closed-form weighting they start from; else nothing."""
-    if not isinstance(weighting.module, MetapathWeighting) or weighting.start is None:
+    if not isinstance(weighting.module, MetapathWeighting) or weighting.initial_weighting is None:
         return {}
-    return {"metapaths": [list(metapath) for metapath in weighting.module.metapaths], "start": weighting.start.name}
+    metapaths = [list(metapath) for metapath in weighting.module.metapaths]
+    return {"metapaths": metapaths, "start": weighting.initial_weighting.name}
 
 
 def _restored_metapaths(metadata: Mapping[str, Any], prefix: str, arrays: Mapping[str, Array]) -> MetapathWeighting:
@@ -81,7 +82,8 @@ def _restored_network(weighting: Any, dim: int, arrays: Mapping[str, Array]) -> 
 def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
     """Return what `selection_metadata` and the arrays of the weighting hold."""
     metadata = saved.metadata["selection"]
-    sampled, start, count = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hop_weights"])
+    sampled, count = tuple(int(part) for part in metadata["sampled"]), int(metadata["hop_weights"])
+    initial_weighting = None
     if not 1 <= count <= settings.hops + 1:
         raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
 
@@ -94,14 +96,14 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         module: Any = edge_weighting("weighting", str(metadata["weighting"]))
     else:
         name = str(metadata["start"])
-        start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
+        initial_weighting = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
         if "metapaths" in metadata:
             module = _restored_metapaths(metadata, "weighting", saved.arrays)
         else:
             dim = int(data.step_vectors(sampled[1]).shape[1])
             module = _restored_network(settings.weighting, dim, saved.arrays)
 
-    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), initial_weighting)
 
     def averaged_weighting(prefix: str, name: str, metapaths: Mapping[str, Any] | None = None) -> NamedWeighting:
         if name == weighting.name:  # with another classifier; it may be a network
@@ -109,8 +111,9 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         if metapaths is None:
             return NamedWeighting(name, edge_weighting(prefix, name))
         closed = str(metapaths["start"])
-        start = NamedWeighting(closed, closed_form(closed, data.edge_scale.names, count - 1))
-        return NamedWeighting(name, _restored_metapaths(metapaths, prefix, saved.arrays), start=start)
+        initial_weighting = NamedWeighting(closed, closed_form(closed, data.edge_scale.names, count - 1))
+        module = _restored_metapaths(metapaths, prefix, saved.arrays)
+        return NamedWeighting(name, module, initial_weighting=initial_weighting)
 
     gain = metadata["gain_over_uniform"]
     averaged = [

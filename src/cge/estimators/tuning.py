@@ -18,6 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
+from cge.engine import Engine, LocalEngine
 from cge.errors import InputError
 from cge.estimators.methods import Range, Space, find_method, make
 from cge.estimators.settings import check_settings
@@ -26,6 +27,8 @@ from cge.metrics import classification_metrics
 
 Splits = Mapping[int, tuple[Dataset, Split]]  # by seed
 
+_PRUNER = optuna.pruners.MedianPruner(5, n_warmup_steps=50)
+_FAILED = "failed: "
 _REASON, _DATA = "reason", "data"  # attributes of a trial: why it failed; of a study: a hash of its graph and labels
 
 
@@ -64,7 +67,7 @@ def open_storage(url: str) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and path.read_bytes()[:1] not in (b"", b"{"):  # Optuna would append to it
             raise ValueError("the file is no journal")
-        return JournalStorage(JournalFileBackend(url))
+        return JournalStorage(JournalFileBackend(str(path.resolve())))
     except KeyError:
         raise InputError(f"the storage {url!r} cannot be opened: the file is no journal") from None
     except Exception as error:  # whatever the database's driver raises
@@ -83,6 +86,7 @@ def tune(
     per_class: int = 20,
     train_share: float | None = None,
     n_jobs: int | None = None,
+    engine: Engine | None = None,
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None, str], None] | None = None,
 ) -> TuningResult:
@@ -90,6 +94,7 @@ def tune(
 
     A trial trains on the training labels of `seeds` splits or seeds, starting with `first_seed`, and is scored by its
     mean accuracy on the validation labels. A trial that is worse than the median of the others half-way is pruned.
+    Trials run on `engine`, one after the other by default; its workers open `storage` themselves.
     `on_trial` is called with the number of finished trials, the accuracy of the last one or None, and its outcome.
     """
     fixed = dict(fixed or {})
@@ -103,39 +108,66 @@ def tune(
     parts += [f"from seed {first_seed}"] * (first_seed > 0)
     parts += [f"{per_class} per class"] * (per_class != 20) + [f"share {train_share}"] * (train_share is not None)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    name, pruner = ", ".join([f"{data.name}/{method}", *parts]), optuna.pruners.MedianPruner(5, n_warmup_steps=50)
-    study = optuna.create_study(
-        storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
-    )
+    name = ", ".join([f"{data.name}/{method}", *parts])
+    study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     _check_data(study, splits)
-    reason = "increase the number of trials"
-    while _finished(study) < trials:
-        trial = study.ask()
-        # Machines that share a study must propose different settings: each trial has a seed of its own.
-        study.sampler = optuna.samplers.TPESampler(seed=first_seed + trial.number)
-        settings = fixed | {name: _suggest(trial, name, values) for name, values in space.items()}
-        try:
-            value = _validation_accuracy(splits, method, settings, n_jobs, trial)
-            outcome = f"validation {value:.4f}"
-        except optuna.TrialPruned:
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            value, outcome = None, "pruned"
-        except InputError as error:  # some settings overflow
-            trial.set_user_attr(_REASON, str(error))
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            value, outcome, reason = None, f"failed: {error}", f"the last error was: {error}"
-        except BaseException:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            raise
-        else:
-            study.tell(trial, value)
-        if on_trial is not None:
-            on_trial(_finished(study), value, outcome)
+    run = _TrialRun(study.study_name, storage, splits, method, fixed, space, first_seed, n_jobs)
+    reason, engine = "increase the number of trials", LocalEngine(1) if engine is None else engine
+    while (finished := _finished(study)) < trials:
+        for _, (value, outcome) in engine.map_as_finished(run, range(trials - finished)):
+            reason = f"the last error was: {outcome.removeprefix(_FAILED)}" if outcome.startswith(_FAILED) else reason
+            if on_trial is not None:
+                on_trial(_finished(study), value, outcome)
     states = [trial.state for trial in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
         raise InputError(f"no trial was completed; {reason}")
     pruned, best = states.count(optuna.trial.TrialState.PRUNED), fixed | dict(study.best_params)
     return TuningResult(best, float(study.best_value), _finished(study), pruned)
+
+
+@dataclass(frozen=True, eq=False)
+class _TrialRun:
+    """Run a trial of a stored study: the task of an engine; blocks are numbers that it does not use."""
+
+    study: str
+    storage: Any
+    splits: Splits
+    method: str
+    fixed: Mapping[str, Any]
+    space: Space
+    first_seed: int
+    n_jobs: int | None
+
+    def __call__(self, _block: int) -> tuple[float | None, str]:
+        """Return the validation accuracy, None without one, and the outcome in words."""
+        study = self._open()
+        trial = study.ask()
+        # Workers that share a study must propose different settings: each trial has a seed of its own.
+        study.sampler = optuna.samplers.TPESampler(seed=self.first_seed + trial.number)
+        settings = {**self.fixed} | {name: _suggest(trial, name, values) for name, values in self.space.items()}
+        try:
+            value = _validation_accuracy(self.splits, self.method, settings, self.n_jobs, trial)
+        except optuna.TrialPruned:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            return None, "pruned"
+        except InputError as error:  # some settings overflow
+            trial.set_user_attr(_REASON, str(error))
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            return None, f"{_FAILED}{error}"
+        except BaseException:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            raise
+        study.tell(trial, value)
+        return value, f"validation {value:.4f}"
+
+    def _open(self) -> Any:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            return optuna.load_study(study_name=self.study, storage=self.storage, pruner=_PRUNER)
+        except (KeyError, OSError):
+            problem = f"a worker does not see the study {self.study!r} in its storage"
+            hint = "use a database that all machines reach, or a journal in a folder that they share"
+            raise InputError(problem, hint=hint) from None
 
 
 def _finished(study: Any) -> int:

@@ -75,9 +75,9 @@ class SeHGNN(NetworkClassifier):
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
         data = self._data(_both_directions(graph))
         nodes, (inputs, _) = _nodes_of_label_type(graph, task), _edge_inputs(data)
-        features, metapaths = metapath_features(inputs, data.inputs("l2"), nodes, task.train, self.hops)
-        sizes = metapaths, int(features.shape[1]), self.hidden, len(task.classes)
-        known, epochs = self._fit_network(lambda: MetapathNetwork(*sizes), features, task, nodes)
+        features, widths = metapath_features(inputs, data.inputs("l2"), nodes, task.train, self.hops)
+        sizes = self.hidden, len(task.classes)
+        known, epochs = self._fit_network(lambda: MetapathNetwork(widths, *sizes), features, task, nodes)
         probabilities = np.tile(task.matrix(task.train).mean(axis=0), (len(graph), 1))
         probabilities[nodes] = known
         return probabilities, epochs

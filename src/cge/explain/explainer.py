@@ -148,7 +148,7 @@ class Explainer:
 
     def _single_sums(self, terms: list[PathSum], endpoint: int | None) -> dict[str, Any]:
         """Return the sums over the paths of one node by endpoint, `(n,)`."""
-        by_endpoint = [np.array([term.each(of)[:, 0] for term in terms]) for of in (np.positive, np.abs, count)]
+        by_endpoint = [np.array([term.each(each)[:, 0] for term in terms]) for each in (np.positive, np.abs, count)]
         contributions, sizes, num_paths = by_endpoint
         path_weights = self.paths.to_endpoints(terms[0].nodes, np.ones((1, 1)))
         if endpoint is not None:
@@ -175,13 +175,13 @@ class Explainer:
                 yield self._score_terms(chunk[rows], gradients[rows], class_index)
 
     def predict_alone(self, nodes: Array) -> Array:
-        """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
+        """Return the class index that this classifier predicts alone, `(q,)`; `nodes` must be sorted."""
         chunks = _chunks(nodes, self.paths.batch_size)
         scores = [self.score_function.scores(chunk, self._vectors(chunk)) for chunk in chunks]
         return np.concatenate([np.empty(0, np.int64), *(part.argmax(1) for part in scores)])
 
     def predicted_gradients(self, nodes: Array) -> Array:
-        """Return gradients of the scores of predicted classes above the mean over classes, `(q, d)`; nodes ascend."""
+        """Return gradients of predicted scores above the mean over classes, `(q, d)`; `nodes` must be sorted."""
         class_indices, gradients = self.probabilities[nodes].argmax(1), []
         for rows in _chunks(np.arange(len(nodes)), min(self._batch_size, self.paths.batch_size)):
             linear = self._linearize(nodes[rows])
@@ -189,7 +189,7 @@ class Explainer:
         return np.concatenate(gradients)
 
     def mean_contributions(self, nodes: Array) -> Array:
-        """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of ascending nodes, `(K+1,)`.
+        """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of sorted nodes, `(K+1,)`.
 
         In a single-label task it is relative to the mean over classes: only differences between scores matter.
         """
@@ -297,7 +297,7 @@ class Explainer:
         contributions = labels.contributions(paths) if is_label else self._contributions(paths)  # type: ignore[union-attr]
         batch, relative_weights = PathBatch(paths.nodes(source.indices), paths.length), source.weights(paths).tolist()
         rows, edge_types = [], self.paths.types
-        for row, distinct in enumerate(batch.diversity.tolist()):
+        for row, distinct in enumerate(batch.distinct_nodes.tolist()):
             nodes, own = batch.nodes[row, : batch.length[row]], contributions[row]
             ids, of_nodes = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
             types = () if edge_types is None else edge_types.named(paths.edges[row])

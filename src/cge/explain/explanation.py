@@ -14,8 +14,7 @@ from cge.errors import counted
 from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
 from cge.html_tables import html_table
 
-# Columns of text; the others are numbers.
-TEXT_COLUMNS = (
+TEXT_COLUMNS = (  # the others are numbers
     "path", "ends at", "training labels", "edge types", "endpoint", "training label", "top features",
     "labeled node", "label", "feature", "metapath",
 )  # fmt: skip
@@ -29,7 +28,7 @@ TABLES = {
 }
 NO_INFORMATION = (
     "There is no information about this node: no path leads to features or labels. "
-    "Its probabilities are the class frequencies of the training labels."
+    "Its probabilities are the class frequencies of the training (after a prior correction, validation) labels."
 )
 _OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
 _MAX_NAME = 14  # characters of a class in a column title
@@ -75,7 +74,7 @@ class ClassifierInfo:
     """Which classifier of an ensemble is explained: its `index`, the `count` of classifiers, and its `name`.
 
     >>> print(ClassifierInfo(0, 3, "consistency"))
-    classifier consistency (index 0 of 3)
+    'consistency' (index 0 of 3)
     """
 
     index: int = 0
@@ -83,7 +82,7 @@ class ClassifierInfo:
     name: str = "head"
 
     def __str__(self) -> str:
-        return f"classifier {self.name} (index {self.index} of {self.count})"
+        return f"{self.name!r} (index {self.index} of {self.count})"
 
 
 SINGLE_CLASSIFIER = ClassifierInfo()
@@ -98,7 +97,7 @@ class PathContribution:
     path : tuple
         Ids of its nodes, the explained one first; `distinct_nodes` is the number of distinct ones.
     relative_weight : float
-        The path weight A(p) divided by that under uniform weights, as in `CGE.path_weights`; for `PaperCGE` A(p).
+        A(p) divided by that in a random walk (uniform weights), as in `CGE.path_weights`; for `PaperCGE` A(p).
     contribution, contributions : float, (c,) float64
         To the score of the target class, and of each class.
     training_labels : tuple
@@ -140,10 +139,10 @@ class PathContribution:
 class Explanation(Sequence[PathContribution]):
     """Why a node, or a class, is predicted: the paths with the largest contributions, and sums over all paths.
 
-    `constant + label_propagation + by_hop.sum(0) + remainder` equals `scores`, whose softmax (sigmoid in a multilabel
-    task), calibrated, is the probability. `label_propagation` is the sum over the paths to labels, `by_hop` over those
-    to inputs. The tables `by_endpoint`, `by_labeled_node`, `by_label` and `by_feature` divide the same sums for
-    the target class. The explanation of a class contains means over the nodes predicted to be in it.
+    `constant + label_propagation + by_hop.sum(0) + remainder` equals `scores`; with one classifier their softmax
+    (sigmoid if multilabel), calibrated, is `probabilities`; in an ensemble that is an average over classifiers. The
+    tables `by_endpoint`, `by_labeled_node`, `by_label` and `by_feature` divide `label_propagation` and `by_hop` for the
+    target class. The explanation of a class contains means over the nodes predicted to be in it.
 
     Attributes
     ----------
@@ -167,7 +166,7 @@ class Explanation(Sequence[PathContribution]):
     num_nodes : int
         Number of explained nodes.
     paths : tuple of PathContribution
-        The paths with the largest absolute contributions, in descending order.
+        Those with the largest absolute contributions, in descending order; for a class, the largest positive ones.
     classifier : ClassifierInfo
         Which classifier the scores are from, where several are averaged.
     by_endpoint, by_labeled_node, by_label, by_feature : ContributionTable
@@ -226,7 +225,7 @@ class Explanation(Sequence[PathContribution]):
         return "".join([html_table([], title=repr(self)), *tables, f"<p>{escape(' '.join(self._sentences()))}</p>"])
 
     def _sentences(self) -> Iterable[str]:
-        return filter(None, [self.describe_information(), self.describe_coverage(), self.table_footer()])
+        return filter(None, [self.describe_information(), self.describe_coverage(), *self.table_footer()])
 
     def __str__(self) -> str:
         columns = []
@@ -282,10 +281,11 @@ class Explanation(Sequence[PathContribution]):
             if title not in hidden and (title not in _OF_NODES or any(cells))
         }
 
-    def table_footer(self) -> str:
-        """Return what the columns of the table of paths mean."""
-        meaning = "path weight divided by that under uniform weights" if self.exact else "output of the network, 0 to 1"
-        return f"· = no training label; {self._weight_title}: {meaning}"
+    def table_footer(self) -> tuple[str, str]:
+        """Return what the columns of the table of paths mean, in two lines."""
+        ends = "ends at: what of the last node contributes (features, other inputs, training label)"
+        weight = "path weight divided by that in a random walk (uniform weights)" if self.exact else "A(p), from 0 to 1"
+        return f"{ends}; · = no training label", f"{self._weight_title}: {weight}"
 
     @property
     def _weight_title(self) -> str:
@@ -308,17 +308,17 @@ class Explanation(Sequence[PathContribution]):
 
     @property
     def classifier_prediction(self) -> Any:
-        """The class that the explained classifier predicts by itself; `predicted` is that of the ensemble."""
+        """The class that the explained classifier predicts by itself; `predicted` is that of the average."""
         return self.classes.tolist()[int(self.scores.argmax())]
 
     def describe_classifier(self) -> str:
         """Return which classifier of an ensemble is explained, and whether it differs from the ensemble; else ""."""
         if self.classifier.count == 1:
             return ""
-        sentence = f"These are the scores of {self.classifier}; probabilities are averaged over the ensemble."
+        sentence = f"The model averages {self.classifier.count} classifiers; these are the scores of {self.classifier}."
         if self.node is None or self.classifier_prediction == self.predicted:
             return sentence
-        return f"{sentence} By itself it predicts {self.classifier_prediction}; the ensemble predicts {self.predicted}."
+        return f"{sentence} By itself it predicts {self.classifier_prediction}; the average predicts {self.predicted}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

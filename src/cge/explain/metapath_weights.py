@@ -32,7 +32,7 @@ class MetapathWeight:
         if it is evidence against the predictions.
     accuracy_change : float or None
         The validation accuracy without the paths of this metapath, minus that with them: negative if they help. None
-        without validation labels.
+        without validation labels, and unless the target is single-label.
     """
 
     metapath: str

@@ -26,6 +26,7 @@ from cge.graph import Graph
 from cge.models.propagation import TransitionMatrix
 
 _MAX_METAPATHS = 1_000  # of one length; the others are added up as "rest"
+_MAX_BYTES = 1 << 30  # of the sums of metapaths of one length, of which fewer are kept in large graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,19 +126,25 @@ def _matrix(source: AllPaths, relations: EdgeRelations, code: int) -> sp.csr_arr
 
 def _step(reached: dict[Metapath, Array], matrices: dict[int, tuple[Any, set[int]]]) -> dict[Metapath, Array]:
     """Return where the paths of each metapath lead with one more edge; the heaviest metapaths are kept."""
-    longer: dict[Metapath, Array] = {}
-    for metapath, ends in reached.items():
-        for code, (matrix, _) in matrices.items():
-            if code >= 0 and metapath and code not in matrices[metapath[-1]][1]:
-                continue
-            further = matrix @ ends
-            if further.any():
-                key = metapath if code < 0 else (*metapath, code)
-                longer[key] = longer[key] + further if key in longer else further
-    if len(longer) <= _MAX_METAPATHS:
-        return longer
-    heaviest = sorted(longer, key=lambda metapath: -float(np.abs(longer[metapath]).sum()))[:_MAX_METAPATHS]
-    return {metapath: longer[metapath] for metapath in heaviest}
+    if not reached:
+        return {}
+    keys: dict[Metapath, None] = {}
+    for metapath in reached:
+        for code in matrices:
+            if code < 0 or not metapath or code in matrices[metapath[-1]][1]:
+                keys[metapath if code < 0 else (*metapath, code)] = None
+
+    def ends_of(key: Metapath) -> Array:
+        before = [(key[:-1], key[-1])] if key else []
+        parts = [matrices[code][0] @ reached[prefix] for prefix, code in [(key, -1), *before] if prefix in reached]
+        return np.asarray(sum(parts[1:], parts[0]))
+
+    limit = max(min(_MAX_METAPATHS, _MAX_BYTES // max(next(iter(reached.values())).nbytes, 1)), 1)
+    if len(keys) > limit:  # computed twice, because not all fit into memory at once
+        sizes = {key: float(np.abs(ends_of(key)).sum()) for key in keys}
+        keys = dict.fromkeys(sorted((key for key in keys if sizes[key]), key=lambda key: -sizes[key])[:limit])
+    longer = {key: ends_of(key) for key in keys}
+    return {key: ends for key, ends in longer.items() if ends.any()}
 
 
 def _sampled_sums(

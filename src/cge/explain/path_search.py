@@ -6,8 +6,9 @@ backwards,
     V_0(v) = value(v),   V_j(v) = max_u s(v, u) V_{j−1}(u),
 
 so the value of a path with a prefix of t edges that ends at v is at most h_k Π s · V_{k−t}(v). The search always
-extends the prefix with the highest bound: paths are completed in descending order, and none is missed. The time grows
-with the number of edges, `top` and degrees, not with the number of paths.
+extends the prefix with the highest bound: paths are completed in descending order, and none is missed unless two
+million prefixes are stored; then longer paths may be missing. The time grows with the number of edges, `top` and
+degrees, not with the number of paths.
 """
 
 from __future__ import annotations
@@ -185,8 +186,10 @@ def _search(
                     prefixes.append((prefix, edge, int(node), row, hop, missing - 1))
                     products.append(product)
     start, length = np.empty(len(done), np.int64), np.empty(len(done), np.int64)
-    edges, path_weight = np.full((len(done), len(hop_weights) - 1), -1), np.empty(len(done))
+    edges, path_weight = np.empty((len(done), len(hop_weights) - 1), np.int64), np.empty(len(done))
     for place in range(len(done)):
+        for position in range(edges.shape[1]):
+            edges[place, position] = -1
         prefix = done[place]
         _, _, _, row, hop, _ = prefixes[prefix]
         start[place], length[place], path_weight[place] = starts[row], hop + 1, hop_weights[hop] * products[prefix]
@@ -218,7 +221,8 @@ def _bounds_ahead(
     ahead = np.zeros((2, len(hop_weights), nodes))
     distance = _distances(indptr, indices, starts, nodes, len(hop_weights) - 1)
     for side in range(2):
-        ahead[side, 0] = bounds[side]
+        for node in range(nodes):
+            ahead[side, 0, node] = bounds[side, node]
         last = 0
         for hop in range(len(hop_weights)):
             if hop_weights[hop] < 0 if side else hop_weights[hop] > 0:
@@ -236,7 +240,9 @@ def _bounds_ahead(
 @kernel
 def _distances(indptr: Array, indices: Array, starts: Array, nodes: int, limit: int) -> Array:
     """Return the distance of nodes from the nearest start, `(n,)`, at most `limit`."""
-    distance, queue = np.full(nodes, limit), np.empty(nodes, np.int64)
+    distance, queue = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    for node in range(nodes):
+        distance[node] = limit
     queued = 0
     for start in starts:
         if distance[start]:

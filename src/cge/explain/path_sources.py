@@ -94,10 +94,10 @@ class PathSource(ABC):
         """
 
     @abstractmethod
-    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+    def to_endpoints(self, nodes: Array, rows: Array, transform: Callable[[Array], Array] = np.positive) -> Array:
         """Return for each node the sum over the paths that end there of path weight × `rows (q, d)` of the start.
 
-        `of` is applied to the path weights: `np.positive`, `np.abs` or `count`.
+        `transform` is applied to the path weights: `np.positive`, `np.abs` or `count`.
         """
 
     def count_paths(self, nodes: Array, ends: Array) -> Array:
@@ -113,8 +113,8 @@ class AllPaths(PathSource):
     """All paths from every node, with weights h_k Π s over their edges.
 
     `values (m,)` are s of each edge, `hop_weights (K+1,)` are h, of which that of `longest` is the last other than
-    zero. Weights are relative to `walk (m,)`, the transition probabilities of a random walk. With `closed_walks (n,)`,
-    the sum over the paths that return to a node, these paths are left out.
+    zero. Weights are relative to `uniform_weights (m,)`, the transition probabilities of a random walk. With
+    `closed_walks (n,)`, the sum over the paths that return to a node, these paths are left out.
     """
 
     exact, batch_size = True, 50_000
@@ -124,14 +124,14 @@ class AllPaths(PathSource):
         transitions: TransitionMatrix,
         values: Array,
         hop_weights: Sequence[float],
-        walk: Array,
+        uniform_weights: Array,
         types: EdgeTypes | None = None,
         closed_walks: Array | None = None,
     ) -> None:
         self.closed_walks = closed_walks
         self.transitions, self.values, self.hops = transitions, values.astype(np.float64), len(hop_weights) - 1
         self.hop_weights = [float(weight) for weight in hop_weights]
-        self.types, self._walk = types, walk
+        self.types, self._uniform_weights = types, uniform_weights
         self.indices, self.num_nodes = transitions.indices, transitions.num_nodes
         self._matrix = transitions.matrix(self.values)
         self.nonnegative = min(self.hop_weights) >= 0
@@ -175,10 +175,10 @@ class AllPaths(PathSource):
         closed, n_jobs = self.closed_walks is None, self.transitions.n_jobs
         return best_paths(*problem, positive=positive, together=positive, closed=closed, n_jobs=n_jobs)
 
-    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
-        """Return Σ_k h_k (Mᵀ)^k rows, by Horner's rule; `of` a product is the product of its factors."""
-        matrix, total = self.transitions.matrix(of(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
-        for weight in of(np.array(self.hop_weights[self.longest :: -1])):
+    def to_endpoints(self, nodes: Array, rows: Array, transform: Callable[[Array], Array] = np.positive) -> Array:
+        """Return Σ_k h_k (Mᵀ)^k rows, by Horner's rule; `transform` is multiplicative, so applied to each factor."""
+        matrix, total = self.transitions.matrix(transform(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
+        for weight in transform(np.array(self.hop_weights[self.longest :: -1])):
             total = matrix @ total
             total[nodes] += weight * rows
         if self.closed_walks is not None:
@@ -198,7 +198,7 @@ class AllPaths(PathSource):
 
     def weights(self, paths: PathSet) -> Array:
         """Return relative path weights."""
-        ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0)
+        ratios = np.where(paths.edges >= 0, (self.values / self._uniform_weights)[paths.edges], 1.0)
         relative = np.array(self.hop_weights) / np.abs(self.hop_weights).mean()
         return np.asarray(relative[paths.length - 1] * ratios.prod(axis=1))
 
@@ -254,12 +254,12 @@ class SampledPaths(PathSource):
         matrix = sp.csr_array((paths.path_weight / divisor, places), shape=(groups * len(nodes), self.num_nodes))
         return np.asarray((matrix @ inputs).reshape(groups, len(nodes), inputs.shape[1]))
 
-    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+    def to_endpoints(self, nodes: Array, rows: Array, transform: Callable[[Array], Array] = np.positive) -> Array:
         """Return sums over the paths that end at each node."""
         paths = self.paths_of(nodes)
         places = paths.endpoints(self.indices), np.searchsorted(nodes, paths.start)
         shape = self.num_nodes, len(nodes)
-        return np.asarray(sp.csr_array((of(paths.path_weight), places), shape=shape) @ rows)
+        return np.asarray(sp.csr_array((transform(paths.path_weight), places), shape=shape) @ rows)
 
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False

@@ -86,7 +86,10 @@ class InputFeatures:
     names: tuple[Any, ...]
 
     def contributions(self, at_endpoints: Array) -> Array:
-        """Return the contribution of each feature, `(f,)`; `at_endpoints (n, d)` is that of an input of 1 at a node."""
+        """Return the contribution of each feature, `(f,)`.
+
+        `at_endpoints (n, d)`: sum over the paths to each node of path weight × gradient of the score.
+        """
         return np.asarray(((self.rows.T @ at_endpoints) * self.projection).sum(axis=1))
 
     def of_node(self, node: int, at_endpoint: Array, top: int) -> tuple[tuple[Any, float], ...]:
@@ -110,12 +113,13 @@ class PathSum:
     inputs: Array
     gradients: Array
 
-    def each(self, of: Callable[[Array], Array] = np.positive) -> Array:
-        """Return the sum of `of` the contributions over the paths from each node to each endpoint, `(n, q)`.
+    def each(self, transform: Callable[[Array], Array] = np.positive) -> Array:
+        """Return sums of `transform(contribution)` over the paths from each node to each endpoint, `(n, q)`.
 
-        `of` is `np.positive`, `np.abs`, or `count` for the number of paths that contribute.
+        `transform` is `np.positive`, `np.abs`, or `count` for the number of paths that contribute.
         """
-        return np.asarray(of(self._values()) * self.source.to_endpoints(self.nodes, np.eye(len(self.nodes)), of))
+        path_weights = self.source.to_endpoints(self.nodes, np.eye(len(self.nodes)), transform)
+        return np.asarray(transform(self._values()) * path_weights)
 
     def num_paths(self) -> Array:
         """Return the number of paths from each node that contribute, `(q,)`."""

@@ -102,11 +102,15 @@ class WeightingComparison:
     weight_by_hop : tuple of float
         The mean of |a| over the sampled paths of 0, 1, … hops.
     contribution_by_hop : tuple of float
-        The contribution of paths of 0, 1, … hops to the score of the predicted class, above their mean contribution to
-        all classes; a mean over some nodes.
+        The contribution of paths of 0, 1, … hops to the score of the predicted class, in a single-label task above
+        their mean contribution to all classes; a mean over some nodes.
     nearly_uniform, collapsed : bool
         Whether paths with the same number of hops have about the same relative weight; whether almost all weight is on
         a few paths, or all weights are nearly zero.
+    exact : bool
+        Whether scores are sums over paths: True for `CGE`, False for `PaperCGE`.
+    centered : bool
+        Whether `contribution_by_hop` is relative to the mean over classes: True in a single-label task.
     """
 
     weighting: str
@@ -116,6 +120,8 @@ class WeightingComparison:
     contribution_by_hop: tuple[float, ...]
     nearly_uniform: bool
     collapsed: bool
+    exact: bool = True
+    centered: bool = True
 
     @property
     def strongest_hop(self) -> int:
@@ -134,8 +140,13 @@ class WeightingComparison:
 
     def sentences(self) -> list[str]:
         """Return the comparison in words."""
-        if self.weighting == "uniform":
-            sentences = ["Uniform weights: random-walk propagation, every path has relative weight 1."]
+        weight, symbol = "weight", "A"
+        if self.exact:
+            weight, symbol = "relative weight (path weight divided by that in a random walk)", "a"
+        if self.weighting == "uniform" and not self.exact:
+            sentences = ["Weighting: uniform. There is no network: A(p) = 1 for every path."]
+        elif self.weighting == "uniform":
+            sentences = ["Uniform weights: those of a random walk; every path has relative weight 1."]
         elif self.gain is None:
             sentences = [f"Weighting: {self.weighting}. It was not compared with uniform weights in training."]
         else:
@@ -147,19 +158,23 @@ class WeightingComparison:
             )
         elif self.nearly_uniform and self.weighting != "uniform":
             sentences.append(
-                "The weights are nearly uniform: paths with the same number of hops have about the same relative "
-                "weight."
+                f"The weights are nearly uniform: paths with the same number of hops have about the same {weight}."
             )
         elif not self.nearly_uniform:
-            size = f"Effective sample size of the path weights: {100 * self.effective_fraction:.0f} % of the paths"
-            sentences.append(f"{size} ((Σ|a|)²/(n Σa²) for relative weights a of n paths; uniform weights: 100 %).")
+            size = (
+                f"The effective sample size of the path weights is {100 * self.effective_fraction:.0f} % of the paths"
+            )
+            ratio = f"(Σ|{symbol}|)²/(n Σ{symbol}²), where {symbol} is the {weight} of each of n paths"
+            sentences.append(f"{size} (100 % for uniform weights): {ratio}.")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             extremes = self.strongest_hop, self.weakest_hop
             most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in extremes)
-            ranked = f"Paths of {most} contribute most to the predicted classes, those of {least} least"
-            centered = "contribution to the score of the predicted class minus the mean over all classes"
-            sentences.append(f"{ranked} ({centered}, averaged over nodes).")
+            contribution = "contribution to the predicted score"
+            if self.centered:
+                contribution = "contribution to the score of the predicted class minus the mean over all classes"
+            ranked = f"Paths of {most} contribute most to the predictions, those of {least} least"
+            sentences.append(f"{ranked} ({contribution}, averaged over nodes).")
         return sentences
 
     def __str__(self) -> str:
@@ -180,7 +195,8 @@ def weighting_comparison(
 ) -> WeightingComparison:
     """Return how the weighting of a model compares; `weigh` returns what `path_weights` does, for node numbers."""
     longest = explainer.paths.hops + 1
-    walker = Walker(graph, longest, max(_WALKS // max(len(graph), 1), 1), seed=seed, stream=("worth",))
+    stream = ("worth",)  # key of the random stream; a new name would change results
+    walker = Walker(graph, longest, max(_WALKS // max(len(graph), 1), 1), seed=seed, stream=stream)
     rows = np.linspace(0, walker.num_walks - 1, min(_WALKS, walker.num_walks)).astype(np.int64)
     walks = walker.sample(0, walker.num_walks)[rows].astype(np.int64)
     by_hop = []
@@ -197,4 +213,5 @@ def weighting_comparison(
     contributions = tuple(explainer.mean_contributions(nodes).tolist())
     means = effective, tuple(float(values.mean()) for values in by_hop), contributions
     nearly_uniform, collapsed = max(spread) < _NEARLY_UNIFORM, vanished or effective < _COLLAPSED
-    return WeightingComparison(weighting, gain, *means, nearly_uniform, collapsed)
+    flags = nearly_uniform, collapsed, explainer.paths.exact, explainer.labels.target.kind == "single-label"
+    return WeightingComparison(weighting, gain, *means, *flags)

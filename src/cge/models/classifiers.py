@@ -5,8 +5,7 @@ GCN propagates in each layer, APPNP propagates predictions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -30,11 +29,11 @@ class PathClassifier(nn.Module):
     bias: nn.Parameter
     label_weight: nn.Parameter
 
-    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameters in groups for an optimizer: `bias` and `label_weight` do not decay."""
+    def parameter_groups(self, weight_decay: float) -> Sequence[tuple[Sequence[Tensor], float]]:
+        """Return groups of parameters, each with its weight decay: `bias` and `label_weight` have none."""
         decaying = [value for name, value in self.named_parameters() if name not in ("bias", "label_weight")]
         free = [self.bias, self.label_weight]
-        return [{"params": decaying, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+        return [(decaying, weight_decay), (free, 0.0)]
 
     def projection(self) -> Tensor:
         """Return W, `(inputs, dim)`."""
@@ -165,10 +164,10 @@ class TwoLayerNetwork(nn.Module):
         self.last = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, classes)))
         self.last_bias = nn.Parameter(torch.zeros(classes))
 
-    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameter groups of an optimizer: only the first layer has weight decay, as in both papers."""
+    def parameter_groups(self, weight_decay: float) -> Sequence[tuple[Sequence[Tensor], float]]:
+        """Return groups of parameters, each with its weight decay: only the first layer has any, as in both papers."""
         others = [self.first_bias, self.last, self.last_bias]
-        return [{"params": [self.first], "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return [([self.first], weight_decay), (others, 0.0)]
 
 
 class Gcn(TwoLayerNetwork):

@@ -3,7 +3,8 @@
     L = 1/|B| Σ_{i in B} 1/R Σ_r ‖p_ir − t_i‖²,   p_ir = softmax(s_ir),   t_i ∝ p̄_i^(1/T),   p̄_i = 1/R Σ_r p_ir
 
 s_ir are the class scores of node i in augmentation r. t, the sharpened mean, is a constant for the gradient, and B are
-the nodes whose largest mean probability is above a threshold (Feng et al. 2020, "Graph Random Neural Networks").
+the nodes whose largest mean probability is above a threshold. The loss is that of GRAND (Feng et al. 2020), the
+threshold that of GRAND+ (Feng et al. 2022).
 """
 
 from __future__ import annotations

@@ -192,4 +192,5 @@ def _drop(source: Array, key: np.uint64, limit: np.uint32, factor: Any, first: i
         start, place = np.uint32(mix(key + np.uint64(run) * STEP)), run * _RUN
         for k in range(min(_RUN, len(source) - place)):
             keep = mix32(np.uint32(start + np.uint32(np.uint32(k) * STEP32))) >= limit
-            out[place + k] = factor * source[place + k] if keep else zero
+            value = factor * source[place + k]
+            out[place + k] = value if keep else zero

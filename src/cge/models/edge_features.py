@@ -48,25 +48,29 @@ def inverse_document_frequencies(features: Any) -> Array:
 def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array | None = None) -> Array:
     """Return for each entry (u, v) of the graph's rows the similarity of u and v with their neighbors, `(m,)` float32.
 
-        cosine(c_u − a_uv x_v, c_v − a_vu x_u),   c_u = 2 x_u + Σ_w a_uw x_w,   a_uw = w_uw / √Σ_w w_uw²
+        cos(m_u − η_uv x_v, m_v − η_vu x_u),   m_u = 2 x_u + Σ_t η_ut x_t,   η_ut = w_ut / (Σ_s w_us²)^½
 
     x are the features in rows of unit length and w the edge weights. Averaging over neighbors helps where a node has
     few features; the other node is left out of the average, so that the edge itself does not make its nodes similar.
     Sparse features are multiplied by `idf (f,)` first, by default their own (TF-IDF). The similarity is 0 where a node
     and its neighbors have no features.
     """
-    near = _edge_weights(graph)
-    near.data /= np.repeat(np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel()), np.diff(near.indptr))
-    source, target = np.repeat(np.arange(len(graph)), np.diff(near.indptr)), near.indices
-    back = near[target, source]  # a_vu of each entry (u, v), 0 if there is none
-    dot, square_u, square_v = (np.zeros(len(near.data), np.float32) for _ in range(3))
-    for x in _column_blocks(_unit_tf_idf(features, idf), near):
-        c = near @ x + _OWN * x
-        cc, cx, xc, xx = (_edge_dots(near, *pair, n_jobs) for pair in ((c, c), (c, x), (x, c), (x, x)))
-        c_c, c_x, x_x = (_row_dots(*pair) for pair in ((c, c), (c, x), (x, x)))
-        dot += cc - near.data * c_x[target] - back * c_x[source] + near.data * back * xx
-        square_u += c_c[source] - 2 * near.data * cx + near.data**2 * x_x[target]
-        square_v += c_c[target] - 2 * back * xc + back**2 * x_x[source]
+    adjacency = _edge_weights(graph)
+    row_lengths = np.sqrt(np.asarray(adjacency.multiply(adjacency).sum(axis=1)).ravel())
+    adjacency.data /= np.repeat(row_lengths, np.diff(adjacency.indptr))
+    source, target = np.repeat(np.arange(len(graph)), np.diff(adjacency.indptr)), adjacency.indices
+    weights = adjacency.data  # η_uv of each entry (u, v)
+    reverse_weights = adjacency[target, source]  # η_vu, 0 if there is none
+    dot, square_u, square_v = (np.zeros(len(adjacency.data), np.float32) for _ in range(3))
+    for x in _column_blocks(_unit_tf_idf(features, idf), adjacency):
+        m = adjacency @ x + _OWN * x
+        products = (_edge_dots(adjacency, *pair, n_jobs) for pair in ((m, m), (m, x), (x, m), (x, x)))
+        edge_mm, edge_mx, edge_xm, edge_xx = products
+        node_mm, node_mx, node_xx = (_row_dots(*pair) for pair in ((m, m), (m, x), (x, x)))
+        cross_terms = edge_mm - weights * node_mx[target] - reverse_weights * node_mx[source]
+        dot += cross_terms + weights * reverse_weights * edge_xx
+        square_u += node_mm[source] - 2 * weights * edge_mx + weights**2 * node_xx[target]
+        square_v += node_mm[target] - 2 * reverse_weights * edge_xm + reverse_weights**2 * node_xx[source]
     defined = np.minimum(square_u, square_v) > _MIN_SQUARE
     cosine = np.where(defined, dot / np.sqrt(np.where(defined, square_u * square_v, 1)), np.float32(0))
     if len(cosine) == len(graph.indices):
@@ -78,11 +82,11 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
 def _edge_weights(graph: Graph) -> sp.csr_array:
     """Return the edge weights, `(n, n)` float32, each row divided by a power of two so that any size fits."""
     weights = np.ones(len(graph.indices)) if graph.weights is None else graph.weights.astype(np.float64)
-    near = sp.csr_array((weights, graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
-    near.sum_duplicates()  # edges of several types
-    _, power = np.frexp(near.max(axis=1).toarray().ravel())
-    near.data = np.ldexp(near.data, -np.repeat(power, np.diff(near.indptr))).astype(np.float32)
-    return near
+    adjacency = sp.csr_array((weights, graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
+    adjacency.sum_duplicates()  # edges of several types
+    _, power = np.frexp(adjacency.max(axis=1).toarray().ravel())
+    adjacency.data = np.ldexp(adjacency.data, -np.repeat(power, np.diff(adjacency.indptr))).astype(np.float32)
+    return adjacency
 
 
 def _unit_tf_idf(features: Any, idf: Array | None) -> Any:
@@ -94,12 +98,12 @@ def _unit_tf_idf(features: Any, idf: Array | None) -> Any:
     return unit_rows(rows)
 
 
-def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
+def _column_blocks(rows: Any, adjacency: sp.csr_array) -> Iterator[Any]:
     """Yield blocks of columns, so that sums over neighbors fit in memory; dense rows in one block."""
     if not sp.issparse(rows):
         yield rows
         return
-    count = num_column_blocks(rows, near.indices)
+    count = num_column_blocks(rows, adjacency.indices)
     borders = [block * rows.shape[1] // count for block in range(count + 1)]
     columns = rows.tocsc() if count > 1 else rows
     for low, high in pairwise(borders):
@@ -118,19 +122,19 @@ def _row_dots(lhs: Any, rhs: Any) -> Array:
     return np.asarray(dots, np.float32).ravel()
 
 
-def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
+def _edge_dots(adjacency: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
     """Return for each entry (u, v) the inner product of row u of one matrix with row v of the other, `(m,)` float32."""
     if not sp.issparse(lhs):
-        return entry_dots(near, lhs, rhs, np.float32(0), n_jobs)
+        return entry_dots(adjacency, lhs, rhs, np.float32(0), n_jobs)
     lhs.sort_indices()
     rhs.sort_indices()
-    dots = np.zeros(len(near.indices), np.float32)
+    dots = np.zeros(len(adjacency.indices), np.float32)
     lhs_parts, rhs_parts = ((matrix.indptr, matrix.indices, matrix.data) for matrix in (lhs, rhs))
 
     def block(first: int, stop: int) -> None:
-        _sparse_dots(near.indptr, near.indices, lhs_parts, rhs_parts, first, stop, dots)
+        _sparse_dots(adjacency.indptr, adjacency.indices, lhs_parts, rhs_parts, first, stop, dots)
 
-    run_blocks(block, split_blocks(near.shape[0], _BLOCK), n_jobs)
+    run_blocks(block, split_blocks(adjacency.shape[0], _BLOCK), n_jobs)
     return dots
 
 

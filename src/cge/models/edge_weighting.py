@@ -4,20 +4,22 @@
 
 w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
 context cosine of its nodes, their common neighbors and degrees, edge features and the edge type; self-loops have a
-coefficient of their own, θ_self. That makes a dozen parameters, which few labels can train. θ = 0, b = 0 and equal hop
-weights h are uniform path weights.
+coefficient of their own, θ_self. That makes only about a dozen parameters, so a few labels are enough to train them.
+θ = 0, b = 0 and equal hop weights h are uniform path weights.
 
 In a heterogeneous graph, s can be normalized by relation r, with a weight ρ for each:
 
-    s(u, v) = ρ_r / (Σ_{r′ at u} ρ_r′) · g(u, v) / (d_ur^(1−b) d_vr^b),   d_ur = Σ_v g(u, v) over the edges of r
+    s(u, v) = ρ_r / (Σ_{r′ at u} ρ_r′) · g(u, v) / (d_ur^(1−b) d′_vr^b)
 
-A walk first draws a relation among those of the node, then an edge of it, so that relations with many edges do not
-outweigh others; a self-loop is a relation of its own. log ρ are the coefficients of the indicators. The weight of a
-metapath, a sequence of relations, is a product, and the sum over all paths is exact as before.
+d_ur sums g over the edges of r that leave u, d′_vr over those that enter v. A walk first draws a relation among those
+of the node, then an edge of it, so that relations with many edges do not outweigh others; a self-loop is a relation of
+its own. log ρ are the coefficients of the indicators. The weight of a metapath, a sequence of relations, is a product,
+and the sum over all paths is exact as before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,13 +31,19 @@ from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.backends import exp, log, row_dots, row_sums
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
-from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
+from cge.models.propagation import (
+    MAX_SEED_FRACTION,
+    FixedPropagation,
+    Neighborhood,
+    TransitionMatrix,
+    neighborhood_of,
+    normalized_weights,
+)
 from cge.models.relation_groups import RELATION, RelationGroups, relation_input
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from cge.models.autograd import Propagation
 
 _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 
@@ -112,16 +120,16 @@ def make_edge_inputs(
     if scale is None:
         scale = _scale_of(columns, indicator_names(graph), idf)
     values = np.zeros((len(transitions), len(scale.names)), np.float32)
-    for place, name in enumerate(scale.names):
+    for index, name in enumerate(scale.names):
         if name in columns:  # an input that this graph or edge lacks counts as average
-            values[is_edge, place] = np.nan_to_num((columns[name] - scale.mean[place]) / scale.spread[place])
+            values[is_edge, index] = np.nan_to_num((columns[name] - scale.mean[index]) / scale.spread[index])
     basic = basic_edge_inputs(graph, transitions, self_loop_weight)
     if basic.relations is not None:
-        index = {name: place for place, name in enumerate(scale.names)}
-        column_of = np.array([*(index.get(name, -1) for name in basic.relations.names), -1], np.int64)
-        places = column_of[basic.relations.codes]
-        rows = np.flatnonzero(places >= 0)
-        values[rows, places[rows]] = 1
+        index_of = {name: index for index, name in enumerate(scale.names)}
+        column_of = np.array([*(index_of.get(name, -1) for name in basic.relations.names), -1], np.int64)
+        columns_of_edges = column_of[basic.relations.codes]
+        rows = np.flatnonzero(columns_of_edges >= 0)
+        values[rows, columns_of_edges[rows]] = 1
     return replace(basic, values=values, names=scale.names, first_indicator=len(scale.mean)), scale
 
 
@@ -135,9 +143,9 @@ def indicator_names(graph: Graph) -> tuple[str, ...]:
 def _scale_of(columns: dict[str, Array], indicators: tuple[str, ...], idf: Array) -> EdgeScale:
     table, names = np.stack(list(columns.values()), axis=1), tuple(columns)
     mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
-    for place in np.flatnonzero(np.isnan(mean)).tolist():  # edge features with missing values
-        known = table[~np.isnan(table[:, place]), place]
-        mean[place], spread[place] = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
+    for index in np.flatnonzero(np.isnan(mean)).tolist():  # edge features with missing values
+        known = table[~np.isnan(table[:, index]), index]
+        mean[index], spread[index] = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
     return EdgeScale(names + indicators, mean, np.where(spread > _MIN_SPREAD, spread, 1.0), idf)
 
 
@@ -271,6 +279,7 @@ class EdgePropagation:
         if train_hops:
             self._trained += [self.weighting.normalization, self.weighting.hop_weights]
         self._initial = [parameter.detach().clone() for parameter in self._trained]
+        self._neighborhood: Neighborhood | None = None
 
     def parameters(self) -> list[nn.Parameter]:
         """Return θ, θ_self, b and h, or those of them that are trained."""
@@ -280,13 +289,23 @@ class EdgePropagation:
         """Return the values of the parameters before training."""
         return self._initial
 
-    def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
-        """Return the propagation with the current weights, differentiable in them."""
-        from cge.models.autograd import propagate
+    def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor | tuple[Tensor, Tensor]]:
+        """Return the propagation with the current weights, differentiable in them and in the inputs.
 
-        weights = self.weighting.normalized_weights(self.transitions, self.edge_inputs)
+        If few `nodes` are given, of which the sums are needed, it returns these twice, see `propagate_to`.
+        """
+        from cge.models.autograd import propagate
+        from cge.models.learned_propagation import propagate_to
+
+        transitions = self.transitions
+        weights = self.weighting.normalized_weights(transitions, self.edge_inputs)
         hop_weights = self.weighting.normalized_hop_weights()
-        return lambda inputs: propagate(self.transitions, weights, inputs, hop_weights)
+        if nodes is None or len(nodes) >= MAX_SEED_FRACTION * transitions.num_nodes:
+            return lambda inputs: propagate(transitions, weights, inputs, hop_weights)
+        if self._neighborhood is None or not np.array_equal(self._neighborhood.seeds, nodes):
+            self._neighborhood = neighborhood_of(transitions.matrix(transitions.indices), nodes, len(hop_weights) - 1)
+        neighborhood = self._neighborhood
+        return lambda inputs: propagate_to(transitions, weights, inputs, hop_weights, neighborhood)
 
     def fixed(self) -> FixedPropagation:
         """Return the propagation with the current weights as constants."""

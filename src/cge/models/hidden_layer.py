@@ -71,4 +71,5 @@ def _forward(rows: Array, offset: Array, drop: Any, first: int, stop: int, out: 
 def _backward(hidden: Array, gradient: Array, factor: Any, first: int, stop: int, out: Array) -> None:
     zero = factor - factor
     for k in range(first, stop):
-        out[k] = factor * gradient[k] if hidden[k] > zero else zero
+        value = factor * gradient[k]  # computed in any case, since random branches would be slow
+        out[k] = value if hidden[k] > zero else zero

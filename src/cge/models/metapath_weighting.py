@@ -54,13 +54,13 @@ class MetapathWeighting:
         sizes = np.abs(self.weights) * lengths
         self.weights[sizes < _SPARSE * sizes.max()] = 0
 
-    def coded(self, relations: RelationGroups) -> dict[tuple[int, ...], float]:
+    def weights_by_code(self, relations: RelationGroups) -> dict[tuple[int, ...], float]:
         """Return the normalized weights other than zero by the relation codes of a graph, which may lack some."""
-        place, weights = {name: code for code, name in enumerate(relations.names)}, self.normalized_weights().tolist()
+        code_of, weights = {name: code for code, name in enumerate(relations.names)}, self.normalized_weights().tolist()
         return {
-            tuple(place[name] for name in metapath): weight
+            tuple(code_of[name] for name in metapath): weight
             for metapath, weight in zip(self.metapaths, weights, strict=True)
-            if weight and all(name in place for name in metapath)
+            if weight and all(name in code_of for name in metapath)
         }
 
     def edge_weights(self, edge_inputs: EdgeInputs) -> Array:
@@ -75,30 +75,35 @@ class MetapathWeighting:
         return FixedMetapaths(self, edge_inputs, n_jobs)
 
     def path_weights(
-        self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, walk: Array, paths: Sequence[Array]
+        self,
+        transitions: TransitionMatrix,
+        edge_inputs: EdgeInputs,
+        uniform_weights: Array,
+        hops: int,
+        paths: Sequence[Array],
     ) -> Array:
         """Return the path weights of paths of node indices relative to uniform weights, `(k,)` float32.
 
-        `walk (m,)` are the transition probabilities of a random walk. Two nodes may have edges of several types: the
-        weights of all metapaths of a sequence of nodes add up.
+        `uniform_weights (m,)` are the transition probabilities of a random walk; every path of up to `hops` hops has
+        their product, divided by `hops` + 1. Two nodes may have edges of several types: the weights of all metapaths of
+        a sequence of nodes add up.
         """
-        codes, weights = _relations(edge_inputs).codes, self.coded(_relations(edge_inputs))
-        values, longest = self.edge_weights(edge_inputs).astype(np.float64), max(map(len, weights), default=0)
-        result = np.zeros(len(paths), np.float32)
+        codes, weights = _relations(edge_inputs).codes, self.weights_by_code(_relations(edge_inputs))
+        values, result = self.edge_weights(edge_inputs).astype(np.float64), np.zeros(len(paths), np.float32)
         for number, path in enumerate(paths):
             products: dict[tuple[int, ...], float] = {(): 1.0}
             probability = 1.0
             for start, end in pairwise(path.tolist()):
                 row = np.arange(transitions.indptr[start], transitions.indptr[start + 1])
                 entries = row[transitions.indices[row] == end].tolist()
-                probability *= float(walk[entries].sum())
+                probability *= float(uniform_weights[entries].sum())
                 products = {
                     (*key, int(codes[entry])): product * float(values[entry])
                     for key, product in products.items()
                     for entry in entries
                 }
             total = sum(weights.get(key, 0.0) * product for key, product in products.items())
-            result[number] = total * (longest + 1) / probability if total else 0.0
+            result[number] = total * (hops + 1) / probability if total else 0.0
         return result
 
 
@@ -119,11 +124,11 @@ class FixedMetapaths:
 
     def __init__(self, weighting: MetapathWeighting, edge_inputs: EdgeInputs, n_jobs: int | None = None) -> None:
         relations, values = _relations(edge_inputs), weighting.edge_weights(edge_inputs)
-        place = {name: code for code, name in enumerate(relations.names)}
-        names = dict.fromkeys(name for metapath in weighting.metapaths for name in metapath if name in place)
-        self.matrices = {name: SparseMatrix(relations.matrix(values, place[name]), n_jobs) for name in names}
-        known = [all(name in place for name in metapath) for metapath in weighting.metapaths]
-        pairs = zip(weighting.metapaths, weighting.normalized_weights().tolist(), known, strict=True)
+        code_of = {name: code for code, name in enumerate(relations.names)}
+        names = dict.fromkeys(name for metapath in weighting.metapaths for name in metapath if name in code_of)
+        self.matrices = {name: SparseMatrix(relations.matrix(values, code_of[name]), n_jobs) for name in names}
+        present = [all(name in code_of for name in metapath) for metapath in weighting.metapaths]
+        pairs = zip(weighting.metapaths, weighting.normalized_weights().tolist(), present, strict=True)
         self.weights: dict[tuple[str, ...], Any] = {metapath: weight for metapath, weight, used in pairs if used}
 
     def __call__(self, inputs: Any) -> Any:
@@ -133,8 +138,8 @@ class FixedMetapaths:
     def sum(self, x: Any, weights: dict[tuple[str, ...], Any], prefix: tuple[str, ...] = ()) -> Any:
         """Return the sum over the metapaths that start with a prefix, from its end on (Horner's rule)."""
         total = weights.get(prefix, 0.0) * x
-        place = len(prefix)
-        longer = dict.fromkeys(each[place] for each in weights if len(each) > place and each[:place] == prefix)
+        length = len(prefix)
+        longer = dict.fromkeys(key[length] for key in weights if len(key) > length and key[:length] == prefix)
         for name in longer:
             total = total + self._product(self.matrices[name], self.sum(x, weights, (*prefix, name)))
         return total

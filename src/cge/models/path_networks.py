@@ -28,6 +28,7 @@ from cge.parallel import float_kernel, run_blocks
 
 _BATCH = 65_536  # paths
 _BLOCK = 16_384  # approximate number of paths per block of a thread
+_SPECIALIZED = 16  # hidden units from which a kernel of its own is worth the seconds of compiling it
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +229,13 @@ def lstm_scores(tree: PathTree, cell: tuple[Array, ...], n_jobs: int | None) -> 
     `cell` is the input part of the gates for each node, `(n, 4h)`, their bias, `(4h,)`, and recurrent weights, `(h,
     4h)`, in the order of `torch.nn.LSTMCell`, and the weights of the layer, `(h,)` (the caller adds its bias).
     """
-    scores, run = np.empty(len(tree), np.float32), _kernel(len(cell[-1]))
-    paths = tree.nodes, tree.length, tree.order, tree.parent
+    hidden = len(cell[-1])
+    scores, run = np.empty(len(tree), np.float32), _kernel(hidden if hidden >= _SPECIALIZED else 0)
+    paths = (
+        *(_read_only(part.astype(np.int32, copy=False)) for part in (tree.nodes, tree.length)),
+        tree.order,
+        tree.parent,
+    )
     # Blocks of whole groups with about _BLOCK paths each.
     cuts = np.searchsorted(tree.indptr, np.arange(0, len(tree) + _BLOCK, _BLOCK))
     cuts = np.unique(np.minimum(cuts, len(tree.indptr) - 1))
@@ -253,14 +259,22 @@ def _tanh(x: Any) -> Any:
     return np.float32(2) * t / (np.float32(1) + t * t)
 
 
+def _read_only(array: Array) -> Array:
+    """Return a view that cannot be written, so that the kernel is compiled for one type of arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @cache
-def _kernel(hidden: int) -> Any:
-    """Compile the kernel of a block for a cell with `hidden` units."""
+def _kernel(known_hidden: int) -> Any:
+    """Compile the kernel of a block for a cell with `known_hidden` units, or any number of them if it is 0."""
 
     @float_kernel
     def run(paths: tuple[Array, ...], indptr: Array, cell: tuple[Array, ...], scores: Array) -> None:
         nodes, length, order, parent = paths
         projected, bias, recurrent, last = cell
+        hidden = known_hidden if known_hidden > 0 else len(last)
         widest = np.diff(indptr).max()
         states, cell_states = np.empty((widest, hidden), np.float32), np.empty((widest, hidden), np.float32)
         gates = np.empty(4 * hidden, np.float32)
@@ -271,14 +285,10 @@ def _kernel(hidden: int) -> Any:
                 path = order[position]
                 state, cell_state = states[position - start], cell_states[position - start]
                 prefix = parent[position]
-                first = length[path] - 1
-                if prefix < 0:
-                    first = 0
-                    state[:] = 0
-                    cell_state[:] = 0
-                else:
-                    state[:] = states[prefix - start]
-                    cell_state[:] = cell_states[prefix - start]
+                first = length[path] - 1 if prefix >= 0 else 0
+                for k in range(hidden):
+                    state[k] = states[prefix - start, k] if prefix >= 0 else np.float32(0)
+                    cell_state[k] = cell_states[prefix - start, k] if prefix >= 0 else np.float32(0)
                 for step in range(first, length[path]):
                     row = projected[nodes[path, step]]
                     for j in range(4 * hidden):

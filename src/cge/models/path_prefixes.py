@@ -1,13 +1,14 @@
 """Sampled paths from every node, and their weighted mean, for networks that weigh a path as a whole.
 
-Random walks start at each node and follow the transitions of a base weighting, self-loops included; every prefix of a
-walk is a path, and equal paths are counted once. A network reads a path as a sequence of tokens, one for its start and
-one for each transition. The weight of a path is that of the base weighting times the network's, so that training
-starts from the base weighting. The result for a node is the weighted mean over its paths:
+Random walks start at each node and follow the transitions of the initial weighting, self-loops included; every prefix
+of a walk is a path, and equal paths are counted once. A network reads a path as a sequence of tokens, one for its start
+and one for each transition. Its output r(p) multiplies the weight of the initial weighting, so that training starts
+from that. The result for a node is the weighted mean over its paths:
 
-    e_i = Σ_p c_p A(p) x(end of p) / Σ_p c_p A(p)
+    z_i = Σ_p A(p) x(end of p),   A(p) = μ_p r(p) / Σ_p μ_p r(p)
 
-c_p is how often path p was sampled, times the degree normalization of the base weighting at its end.
+μ_p is how often path p was sampled, times d_u^-b, the degree normalization of the initial weighting at its end u. For
+`relation-degree` this factor is missing, so μ_p is in expectation proportional to the weights of `relation-uniform`.
 """
 
 from __future__ import annotations

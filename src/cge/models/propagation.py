@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from cge.graph import Graph
 from cge.models.backends import Values, exp, log, row_sums
 from cge.models.sparse_products import SparseFeatures, SparseMatrix, array_product, is_small, sparse_product
 
-_MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
+MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
 COLUMNS = 256  # of the inputs that are propagated at once
 UNREACHED = 10_000  # the distance of nodes that no path reaches; larger than any number of hops
@@ -58,7 +59,13 @@ class SparsityPattern:
 
     def transposed(self, values: Array) -> sp.csr_array:
         """Return the transpose of the matrix with entries `values (m,)`."""
-        return self.matrix(values).T.tocsr()
+        order = self._transposed_order
+        return sp.csr_array((values[order.data], order.indices, order.indptr), shape=order.shape)
+
+    @cached_property
+    def _transposed_order(self) -> sp.csr_array:
+        """The transpose of the matrix whose entries are their positions."""
+        return self.matrix(np.arange(len(self))).T.tocsr()
 
 
 class TransitionMatrix(SparsityPattern):
@@ -66,7 +73,8 @@ class TransitionMatrix(SparsityPattern):
 
     Columns ascend within each row. The entries, the *transitions*, are the edges of the graph and a self-loop at every
     node. `graph_entry (m,)` is the position of each transition in the CSR arrays of the graph, −1 for an added
-    self-loop. `part_of` is the graph of which `graph` is a part.
+    self-loop. `part_of`: the whole graph, if `graph` is a part of it; its size selects the kernel, so that results are
+    equal to the last bit.
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None, part_of: Graph | None = None) -> None:
@@ -107,8 +115,20 @@ class Neighborhood:
         return np.flatnonzero(self.distance <= max_hops)
 
 
+def neighborhood_of(matrix: sp.csr_array, seeds: Array, hops: int) -> Neighborhood:
+    """Return the nodes that paths of up to `hops` hops from `seeds` reach."""
+    distance = np.full(matrix.shape[0], UNREACHED, np.int16)
+    frontier = np.unique(seeds)
+    distance[frontier] = 0
+    for hop in range(1, hops + 1):
+        reached = matrix[frontier].indices
+        frontier = np.unique(reached[distance[reached] > hop])
+        distance[frontier] = hop
+    return Neighborhood(seeds, distance)
+
+
 class FixedPropagation:
-    """The sum over all paths, with given edge weights s, `weights (m,)`; differentiable in the inputs only.
+    """The sum over all paths, with given normalized edge weights s, `weights (m,)`; differentiable in the inputs only.
 
     It is computed by Horner's rule: h_0 x + M (h_1 x + M (…)).
     """
@@ -150,7 +170,10 @@ class FixedPropagation:
         return total
 
     def neighborhood_gradient(self, base: Array, neighborhood: Neighborhood) -> Array:
-        """Return the gradient by the inputs, `(n, d)`, from `base (n, d)`, that by the sums; only seeds are read."""
+        """Return the gradient with respect to the inputs, `(n, d)`.
+
+        `base (n, d)` is the gradient with respect to the sums, of which only the rows of seed nodes are read.
+        """
         total, factor, distance = base, self.hop_weights[-1], neighborhood.distance
         for hop in range(1, len(self.hop_weights)):
             terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hop_weights[-1 - hop]}
@@ -164,20 +187,13 @@ class FixedPropagation:
         for cached in self._neighborhoods:
             if np.array_equal(cached.seeds, seeds):
                 return cached
-        distance = np.full(self.matrix.csr.shape[0], UNREACHED, np.int16)
-        frontier = np.unique(seeds)
-        distance[frontier] = 0
-        for hop in range(1, len(self.hop_weights)):
-            reached = self.matrix.csr[frontier].indices
-            frontier = np.unique(reached[distance[reached] > hop])
-            distance[frontier] = hop
-        self._neighborhoods.append(Neighborhood(seeds, distance))
+        self._neighborhoods.append(neighborhood_of(self.matrix.csr, seeds, len(self.hop_weights) - 1))
         return self._neighborhoods[-1]
 
 
 def propagate_rows(propagation: Callable[[Values], Values], inputs: Values, nodes: Any) -> Values:
     """Return the propagated inputs of some nodes, `(k, d)`; for few nodes, computed within their neighborhood."""
-    if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_SEED_FRACTION * len(inputs):
+    if isinstance(propagation, FixedPropagation) and len(nodes) < MAX_SEED_FRACTION * len(inputs):
         return propagation(inputs, propagation.neighborhood(np.asarray(nodes)))
     rows: Values = propagation(inputs)[nodes]
     return rows
@@ -255,10 +271,10 @@ def label_propagation(
     """Return, for each node, sums over all paths to the labeled `nodes (k,)`, whose labels are `labels (k, c)`.
 
     They are the sum of path weight × label, `(n, c)`, the sum of the path weights, `(n, 1)`, and whether there is such
-    a path, `(n, 1)`. A node's own label is excluded, closed walks included, for the nodes `leave_one_out` (default:
-    all), or for all `nodes` with `closed_walks`. This costs far more than the propagation itself; it is cheaper with
-    the `symmetric` form of `weights` (see `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights`
-    of `nodes`, is passed.
+    a path, `(n, 1)`. A node never receives its own label, not even over closed walks. This holds for the nodes in
+    `leave_one_out` (default: all of `nodes`); with `closed_walks`, always for all of `nodes`. It costs far more than
+    the propagation itself; it is cheaper with the `symmetric` form of `weights` (see `symmetric_weights`), and free if
+    `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels

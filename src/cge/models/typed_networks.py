@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,10 @@ class Rgcn(nn.Module):
         self.coefficients = nn.Parameter(nn.init.xavier_uniform_(torch.empty(2, len(relations), n_bases)))
         self.first_bias, self.last_bias = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.zeros(classes))
 
-    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameter groups of an optimizer: only the first layer has weight decay."""
+    def parameter_groups(self, weight_decay: float) -> Sequence[tuple[Sequence[Tensor], float]]:
+        """Return groups of parameters, each with its weight decay: only the first layer has any."""
         others = [self.coefficients, self.first_bias, self.last, self.last_bias]
-        return [{"params": [self.first], "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return [([self.first], weight_decay), (others, 0.0)]
 
     def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
         """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
@@ -73,22 +73,23 @@ class MetapathNetwork(nn.Module):
 
     As in SeHGNN (Yang et al. 2023, arXiv 2207.02547): h_m = x_m W_m + b_m, then h' = h + β softmax(h Q (h K)ᵀ / √d) h V
     with β of 0 at first, and one linear layer on the concatenated ReLU(h'_m). The features are those of
-    `metapath_features`.
+    `metapath_features`, with `widths[m]` columns for metapath m.
     """
 
-    def __init__(self, metapaths: int, features: int, hidden: int, classes: int) -> None:
+    def __init__(self, widths: Sequence[int], hidden: int, classes: int) -> None:
         super().__init__()
-        self.first = nn.Parameter(torch.cat([_xavier(features // metapaths, hidden) for _ in range(metapaths)]))
+        metapaths = len(widths)
+        self.first = nn.Parameter(torch.cat([_xavier(width, hidden) for width in widths]))
         self.first_bias = nn.Parameter(torch.zeros(metapaths, hidden))
         self.query, self.key, self.value = (nn.Parameter(_xavier(hidden, hidden)) for _ in range(3))
         self.attention_weight = nn.Parameter(torch.zeros(()))
         self.last = nn.Parameter(_xavier(metapaths * hidden, classes))
         self.last_bias = nn.Parameter(torch.zeros(classes))
 
-    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameter groups of an optimizer: only the first layer has weight decay."""
+    def parameter_groups(self, weight_decay: float) -> Sequence[tuple[Sequence[Tensor], float]]:
+        """Return groups of parameters, each with its weight decay: only the first layer has any."""
         others = [value for name, value in self.named_parameters() if name != "first"]
-        return [{"params": [self.first], "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return [([self.first], weight_decay), (others, 0.0)]
 
     def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
         """Return class scores, `(k, c)`; `dropout` is applied to the hidden layer."""
@@ -105,11 +106,12 @@ def _xavier(rows: int, columns: int) -> Tensor:
 
 def metapath_features(
     edge_inputs: EdgeInputs, inputs: Any, nodes: Array, starts: Array, hops: int
-) -> tuple[SparseFeatures, int]:
-    """Return the inputs of `nodes (k,)` propagated along each metapath from `starts`, and the number C of metapaths.
+) -> tuple[SparseFeatures, list[int]]:
+    """Return the inputs of `nodes (k,)` propagated along each metapath from `starts`, and their numbers of columns.
 
-    The mean over the edges of each relation, with rows of unit length. They are the blocks of a block-diagonal matrix
-    `(C k, C f)`, so that one product projects each with weights of its own.
+    The mean over the edges of each relation, with rows of unit length. They are the blocks of a block-diagonal matrix,
+    `(C k, sum of columns)` for C metapaths, so that one product projects each with weights of its own. Columns in which
+    all of the nodes have zero are left out: of one-hot node ids, most are.
     """
     metapaths = list_metapaths(edge_inputs, starts, hops)
     weighting, relations = MetapathWeighting(metapaths, [1.0] * len(metapaths), 0.0), edge_inputs.relations
@@ -126,7 +128,8 @@ def metapath_features(
     blocks = []
     for metapath in metapaths:
         block = sp.csr_array(along(metapath)[nodes])
+        block = block[:, np.unique(block.indices[block.data != 0])]
         lengths = np.sqrt(np.asarray(block.multiply(block).sum(axis=1)).ravel())
         blocks.append(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ block)
     rows = sp.csr_array(sp.block_diag(blocks, format="csr"), dtype=np.float32)
-    return SparseFeatures(rows, getattr(inputs, "n_jobs", None)), len(metapaths)
+    return SparseFeatures(rows, getattr(inputs, "n_jobs", None)), [int(block.shape[1]) for block in blocks]

@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
 Network = Callable[[int], "PathWeighting"]  # takes the dimension of the vectors along a path
+_STEPS = "edge inputs, degrees and features of a path"  # what networks of `CGE` read
 
 
 @dataclass(frozen=True)
 class SearchRole:
     """When and how the model search compares a weighting.
 
-    `group` is one of "simple" (uniform and degree, which are compared whatever they cost), "closed form", "hop
-    profile", "metapaths" (the same weight for all) and "learned"; they are compared in this order. With `mlp_only` it
-    is a candidate only if the classifier `mlp` is best or ties with the best, without label propagation: then
-    neighbors often have other classes (heterophily), and it matters which hops are used.
+    `group` is one of "simple" (uniform and degree; if one of them is the reference, the other is compared whatever it
+    costs), "closed form", "hop profile", "metapaths" (the same weight for all) and "learned"; they are compared in this
+    order. With `mlp_only` it is a candidate only if the classifier `mlp` is best or ties with the best, without label
+    propagation: then neighbors often have other classes (heterophily), and it matters which hops are used.
     """
 
     group: str = "closed form"
@@ -45,12 +46,12 @@ class SearchRole:
 
 @dataclass(frozen=True)
 class WeightingSpec:
-    """A path weighting: one of `closed_form`, `network`, or learned coefficients of edge inputs (neither).
+    """A path weighting: `closed_form`, `network`, `metapaths` or, if none is set, learned coefficients of edge inputs.
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
     `by_relation` normalizes by relation, `metapaths` learns weights of metapaths; both need several relations. With
-    `same_metapaths`, (largest number of edges or None, b), all metapaths have the same weight, and nothing is learned.
+    `equal_metapaths`, (largest number of edges or None, b), metapaths have equal weights, and nothing is learned.
     """
 
     name: str
@@ -64,12 +65,12 @@ class WeightingSpec:
     selectable: bool = True
     by_relation: bool = False
     metapaths: bool = False
-    same_metapaths: tuple[int | None, float] | None = None
+    equal_metapaths: tuple[int | None, float] | None = None
 
     @property
     def learned(self) -> bool:
         """Whether it is trained on labels."""
-        return self.closed_form is None and self.same_metapaths is None
+        return self.closed_form is None and self.equal_metapaths is None
 
     @property
     def kind(self) -> str:
@@ -82,9 +83,9 @@ class WeightingSpec:
 
     def applies(self, hops: int, features: bool, relations: bool = False) -> bool:
         """Return whether it can be used with paths of up to `hops` hops, with node features and several relations."""
-        typed = self.by_relation or self.metapaths
-        needed = (features or not self.needs_features) and (relations or not typed)
-        return self.min_hops <= hops and needed
+        needs_relations = self.by_relation or self.metapaths
+        requirements_met = (features or not self.needs_features) and (relations or not needs_relations)
+        return self.min_hops <= hops and requirements_met
 
 
 WEIGHTINGS: dict[str, WeightingSpec] = {}
@@ -117,8 +118,10 @@ def weighting_descriptions() -> dict[str, str]:
 
 
 def network_descriptions() -> dict[str, str]:
-    """Return the descriptions of the networks, which `PaperCGE` accepts by name."""
-    return {name: spec.description for name, spec in WEIGHTINGS.items() if spec.network is not None}
+    """Return the descriptions of the networks, which `PaperCGE` accepts by name; there they read node vectors."""
+    networks = {name: spec.description for name, spec in WEIGHTINGS.items() if spec.network is not None}
+    texts = {name: text.replace(f"the mean of {_STEPS}", "their mean") for name, text in networks.items()}
+    return {name: text.removeprefix("neural network: ").replace(_STEPS, "them") for name, text in texts.items()}
 
 
 def is_learned(weighting: str | Network) -> bool:
@@ -169,9 +172,9 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     return network
 
 
-def same_metapath_forms(hops: int) -> list[WeightingSpec]:
-    """Return the weightings in which all metapaths have the same weight, those that paths of `hops` hops allow."""
-    return [spec for spec in WEIGHTINGS.values() if spec.same_metapaths is not None and spec.min_hops <= hops]
+def equal_metapath_forms(hops: int) -> list[WeightingSpec]:
+    """Return the weightings with equal weights of metapaths that paths of up to `hops` hops allow."""
+    return [spec for spec in WEIGHTINGS.values() if spec.equal_metapaths is not None and spec.min_hops <= hops]
 
 
 def is_by_relation(name: str) -> bool:
@@ -205,39 +208,45 @@ def _register_all() -> None:
     text = "random-walk propagation"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
-    text = "as 'degree', with more weight for edges between nodes of similar features, aggregated over neighborhoods"
+    text = "like 'degree', but edges get more weight if the features of their nodes, aggregated over neighborhoods, "
+    text += "are similar"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
-    for b, name, of_graph in ((0.0, "uniform", " of a heterogeneous graph (node or edge types)"), (0.5, "degree", "")):
+    for b, name, of_graph in ((0.0, "uniform", " (node or edge types)"), (0.5, "degree", "")):
         make = partial(_hop_profile, (), b, by_relation=True)
-        text = f"as {name!r}, normalized within each relation{of_graph}"
+        text = f"like {name!r}, normalized within each relation{of_graph}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
-    text = "learned weights of metapaths (sequences of relations), small ones set to 0"
+    text = "learned weights of metapaths (sequences of relations)"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
-    for (edges, length), b in product(((1, " of 1 relation"), (2, " of up to 2 relations"), (None, "")), (0.0, 0.5)):
-        text = f"the same weight for the node itself and all metapaths{length}, with normalization exponent b = {b:g}"
-        same: dict[str, Any] = {"metapaths": True, "same_metapaths": (edges, b), "selectable": False}
-        name = f"equal weights of metapaths{length} (b={b:g})"
-        register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **same))
-    text = "learned weights of relations, and of edge inputs within each"
+    for (edges, length_text), b in product(
+        ((1, " of 1 relation"), (2, " of up to 2 relations"), (None, "")), (0.0, 0.5)
+    ):
+        text = (
+            f"the same weight for the node itself and all metapaths{length_text}, with normalization exponent b = {b:g}"
+        )
+        equal: dict[str, Any] = {"metapaths": True, "equal_metapaths": (edges, b), "selectable": False}
+        name = f"equal weights of metapaths{length_text} (b={b:g})"
+        register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **equal))
+    text = "learned weights of relations and of edge inputs, normalized within each relation"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned coefficients of edge inputs (similarity, degrees, types)"
     register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))
-    text = "as 'edges', with learned hop weights and normalization exponent"
+    text = "like 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    text = "network: a linear layer on the mean along the path"
-    register_weighting(WeightingSpec("average", text, network=average))
-    register_weighting(WeightingSpec("cnn", "network: a CNN", network=cnn))
-    register_weighting(WeightingSpec("lstm", "network: an LSTM", network=lstm))
+    register_weighting(
+        WeightingSpec("average", f"neural network: linear layer on the mean of {_STEPS}", network=average)
+    )
+    register_weighting(WeightingSpec("cnn", f"neural network: CNN over {_STEPS}", network=cnn))
+    register_weighting(WeightingSpec("lstm", f"neural network: LSTM over {_STEPS}", network=lstm))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)
     register_weighting(WeightingSpec("0 hops", text, make, search=role, selectable=False))
     shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
     for (name, shape), b in product(shapes.items(), (0.0, 0.5, 1.0)):
-        hops = name.replace("+", " or ")
-        text, make = f"only paths of {hops}, normalization exponent b = {b:g}", partial(_hop_profile, shape, b)
+        hops_text = name.replace("+", " or ")
+        text, make = f"only paths of {hops_text}, normalization exponent b = {b:g}", partial(_hop_profile, shape, b)
         spec = WeightingSpec(f"{name} (b={b:g})", text, make, search=role, selectable=False)
         register_weighting(replace(spec, min_hops=len(shape) - 1))
 

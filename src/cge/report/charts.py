@@ -28,7 +28,7 @@ _CURVES = {
     "consistency_loss": "consistency loss",
     "path_loss": "path loss",
     "outer_loss": "outer loss",
-    "validation_accuracy": "validation accuracy",
+    "validation_accuracy": "validation {metric}",
 }
 
 
@@ -84,14 +84,15 @@ def _add_sums(terms: list[PathSum], of_node: dict[int, NodePaths], top: int) -> 
 
 
 def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
-    """Return losses and validation accuracy by epoch."""
+    """Return losses and the validation score by epoch."""
+    metric = "macro-F1" if getattr(model, "scoring", None) == "macro_f1" else model.fitted_.target.metric
     history = model.history_ if model.selection_history_ is None else model.selection_history_
     curves = []
     for key, name in _CURVES.items():
         rows = [row for row in history.rows() if row.get(key) is not None]
         points = {"x": [row["epoch"] for row in rows], "y": rounded((row[key] for row in rows), 5)}
         if any(points["y"]):
-            curves.append({"name": name, **points, "is_accuracy": key == "validation_accuracy"})
+            curves.append({"name": name.format(metric=metric), **points, "is_accuracy": key == "validation_accuracy"})
     return curves
 
 
@@ -127,7 +128,7 @@ def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
     return curves
 
 
-def relevance_matrix(
+def weight_by_class_matrix(
     weights: Sequence[WeightedPath], predicted: Array, labels: Array
 ) -> list[list[float | None]] | None:
     """Return the geometric mean of absolute weights of paths with class i after their start, predicted as class j."""

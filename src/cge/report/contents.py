@@ -25,16 +25,16 @@ from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.similar import nearest_rows, row_norms
 from cge.explain.explanation import NO_INFORMATION
 from cge.explain.path_sums import INPUTS, LABEL
-from cge.report import sentences
+from cge.report import captions, sentences
 from cge.report.charts import (
     PROJECTIONS,
     NodePaths,
     check_projection,
     project,
-    relevance_matrix,
     rounded,
     strongest_paths,
     training_curves,
+    weight_by_class_matrix,
     weight_histogram,
     weights_by_length,
 )
@@ -59,7 +59,10 @@ _ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": 
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Labels `(n, c)` and predictions of all nodes; those `shown` in 2-D; `listed` are also those on paths only."""
+    """Labels `(n, c)` and probabilities of all nodes.
+
+    `shown` are the nodes of the 2-D chart; `listed` are these, followed by nodes that occur only on their paths.
+    """
 
     train_labels: Array
     labels: Array
@@ -122,8 +125,9 @@ def report_contents(
 
     `test_labels`, `(n,)` class numbers of `model.classes_` with −1 for unknown or `(n, c)` zeros and ones, are labels
     of nodes that were not trained on: they are shown, and the model is scored on them, by default on its validation
-    labels. `method_scores` are the rows of `compare_methods`, by default only that of the model. `command` repeats the
-    training, by default that of the model, or the call in Python. `projection` of the vectors is "pca" or "umap".
+    labels. `method_scores` are the rows of `compare_methods`, by default only that of the model. `command` is the
+    command or Python call that reproduces the training; by default, the one recorded in the model. `projection` of the
+    vectors is "pca" or "umap".
     """
     if not hasattr(model, "fitted_"):
         raise InputError("a report needs a trained model", hint="call fit first")
@@ -134,23 +138,27 @@ def report_contents(
     train_labels, labels = _label_matrices(model, test_labels)
     shown = _select_nodes(train_labels, labels)
     paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
-    weights = [(path, weight) for of_node in paths for path, weight, _, kind in of_node.paths if kind != LABEL]
-    on_paths = {node for of_node in paths for path, *_ in of_node.paths for node in path}
-    on_paths |= {end for of_node in paths for end, *_ in of_node.endpoints}
+    weights = [(path, weight) for node_paths in paths for path, weight, _, kind in node_paths.paths if kind != LABEL]
+    varying = weights if len({weight for _, weight in weights}) > 1 else []  # of uniform weights there are no charts
+    on_paths = {node for node_paths in paths for path, *_ in node_paths.paths for node in path}
+    on_paths |= {end for node_paths in paths for end, *_ in node_paths.endpoints}
     listed = np.concatenate([shown, np.setdiff1d(np.array([*on_paths], np.int64), shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(model.node_ids_), shown, listed)
     tested = min(_FAITHFULNESS_NODES, len(shown))
-    captions = sentences.captions(model, len(shown), tested, scored, PROJECTIONS[projection])
-    captions["colors-caption"] = sentences.color_caption(target.multilabel, len(classes), len(_COLORS))
-    captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
+    texts = captions.captions(model, len(shown), _TOP_PATHS, tested, scored, PROJECTIONS[projection])
+    texts["colors-caption"] = captions.color_caption(target.multilabel, len(classes), len(_COLORS))
+    texts["signs-caption"] = captions.sign_caption([weight for _, weight in weights])
+    if not varying:
+        del texts["strongest-caption"]
     return {
         "title": f"cge: {title or f'{len(labels):,} nodes'}",
         "summary": sentences.summary_sentences(model, title, scored, rows),
         "weighting": sentences.weighting_sentences(model, scored, rows),
-        "captions": captions,
+        "captions": texts,
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
         "metric": target.metric,
         "reliability": scored and scored.reliability(),
+        "reliability_axes": captions.reliability_axes(target.multilabel),
         "confusion": scored and scored.confusion(),
         "by_class": scored and scored.class_scores(),
         "curves": training_curves(model),
@@ -163,11 +171,11 @@ def report_contents(
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
         "metapaths": _metapaths(model),
-        "weight_name": "relative weight" if model.fitted_.exact else "weight",
-        "weight_axis": sentences.weight_axis_title(model),
-        "histogram": weight_histogram(weights),
-        "by_length": weights_by_length(weights),
-        "relevance": relevance_matrix(weights, target.indicators(nodes.probabilities), labels > 0),
+        "weight_name": captions.weight_name(model),
+        "weight_axis": captions.weight_axis_title(model),
+        "histogram": weight_histogram(varying),
+        "by_length": weights_by_length(varying),
+        "weight_by_class": weight_by_class_matrix(varying, target.indicators(nodes.probabilities), labels > 0),
         "faithfulness": _faithfulness(model, shown),
         "command": command or sentences.fit_call(model),
         "settings": sentences.settings_rows(model),
@@ -246,20 +254,22 @@ def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
     def short(*values: float) -> list[float]:
         return [float(f"{value:.4g}") for value in values]
 
-    def note(of_node: NodePaths) -> str:
-        known = any(kind != INPUTS or len(set(path)) > 1 for path, _, _, kind in of_node.paths)
-        return of_node.coverage if known else NO_INFORMATION
+    def note(node_paths: NodePaths) -> str:
+        has_information = any(kind != INPUTS or len(set(path)) > 1 for path, _, _, kind in node_paths.paths)
+        return node_paths.coverage if has_information else NO_INFORMATION
 
     return {
         "paths": [
             [
                 [[numbers[node] for node in path], *short(weight, value), kind]
-                for path, weight, value, kind in each.paths
+                for path, weight, value, kind in node_paths.paths
             ]
-            for each in paths
+            for node_paths in paths
         ],
-        "endpoints": [[[numbers[end], *short(*values)] for end, *values in each.endpoints] for each in paths],
-        "notes": [note(each) for each in paths],
+        "endpoints": [
+            [[numbers[end], *short(*values)] for end, *values in node_paths.endpoints] for node_paths in paths
+        ],
+        "notes": [note(node_paths) for node_paths in paths],
     }
 
 
@@ -273,10 +283,10 @@ def _neighbors(vectors: Array) -> list[list[int]]:
 
 
 def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
-    """Return the learned coefficients of edge weights, by size, and hop weights; empty where there are none."""
+    """Return the coefficients θ of the edge inputs, by absolute value, and the hop weights; empty if all θ are 0."""
     parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hop_weights": []}
-    learned = any(parameters["coefficients"].values())
-    coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1])) if learned else []
+    any_nonzero = any(parameters["coefficients"].values())
+    coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1])) if any_nonzero else []
     return {
         "edge_coefficients": [[_INPUT_NAMES.get(name, name), round(value, 4)] for name, value in coefficients],
         "hop_weights": rounded(parameters["hop_weights"]),
@@ -304,16 +314,18 @@ def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
 
 
 def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None) -> int:
-    """Return which node the explorer shows first: one with a correct prediction of medium confidence, three neighbors.
+    """Return which node the explorer shows first.
 
-    It is a test node, if there are any. Conditions that no node meets are left out.
+    A node with at least three neighbors and a correct prediction of medium confidence; a test node, if there are any,
+    or else one without a training label. Conditions that no node meets are ignored.
     """
     shown, predicted = nodes.shown, nodes.predicted[nodes.shown]
-    suitable = np.ones(len(shown), bool)
-    scored_here = np.isin(shown, scored.nodes) if scored is not None and scored.is_test else suitable
-    for condition in (scored_here, nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3):
+    suitable, is_test = np.ones(len(shown), bool), scored is not None and scored.is_test
+    unseen = np.isin(shown, scored.nodes) if scored is not None and is_test else ~nodes.train_labels[shown].any(axis=1)
+    for condition in (unseen, nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3):
         suitable = suitable & condition if (suitable & condition).any() else suitable
     if not len(shown):
         return 0
     confidence = nodes.probabilities[shown, predicted]
-    return int(np.where(suitable, np.abs(confidence - np.median(confidence[suitable])), np.inf).argmin())
+    medium = (confidence[suitable].min() + confidence[suitable].max()) / 2
+    return int(np.where(suitable, np.abs(confidence - medium), np.inf).argmin())

@@ -89,10 +89,11 @@ def score_summary(scored: ScoredNodes) -> dict[str, Any]:
         return scores | {"mae": float(np.abs(errors).mean()), "rmse": float(np.sqrt((errors**2).mean()))}
     row, indicators = scored.row("cge", scored.probabilities), target.indicators(outputs)
     names = [{"class": name} for name in target.classes.tolist()]
+    occurs = indicators.any(axis=0) | (labels > 0).any(axis=0) | target.multilabel  # as in scikit-learn
     return {
         "micro_f1" if target.multilabel else "accuracy": row["accuracy"],
         "interval": row["interval"],
-        "macro_f1": macro_f1(indicators, labels > 0),
+        "macro_f1": macro_f1(indicators[:, occurs], labels[:, occurs] > 0),
         "log_loss": log_loss(outputs, target.from_matrix(labels)),
         "calibration_error": scored.reliability()["error"],
         "classes": [name | scores for name, scores in zip(names, scored.class_scores(), strict=True)],

@@ -49,7 +49,7 @@ class PathBatch:
         return np.asarray(self.nodes[np.arange(len(self)), self.length - 1])
 
     @property
-    def diversity(self) -> Array:
+    def distinct_nodes(self) -> Array:
         """Number of distinct nodes in each path, `(b,)`."""
         sorted_nodes = np.sort(self.nodes, axis=1)
         is_new = np.ones(sorted_nodes.shape, bool)

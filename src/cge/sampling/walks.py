@@ -137,6 +137,10 @@ class Walker:
             raise InputError(f"first + count must be at most the {self.num_walks:,} walks, found {first:,} + {count:,}")
         return self._walk(np.arange(first, first + count, dtype=np.int64), epoch)
 
+    def take(self, numbers: Array, *, epoch: int = 0) -> Array:
+        """Return the walks of some numbers, below `num_walks`, `(k, length)`, padded with −1 after their end."""
+        return self._walk(np.asarray(numbers, np.int64), epoch)
+
     def batches(self, size: int | None = None, *, epoch: int = 0) -> Iterator[Array]:
         """Yield all walks of an epoch in batches of `size` (the last one may be smaller)."""
         size = max(_BATCH_NODES // self.length, 1) if size is None else checked_integer("size", size, 1)

@@ -95,8 +95,8 @@ class _Answers:
         return PlainTextResponse(self.metrics.text(self.service), headers=_HEADERS)
 
     def _check_token(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").encode()
-        if self._token is not None and not hmac.compare_digest(given, b"Bearer " + self._token):
+        header = request.headers.get("authorization", "").encode()
+        if self._token is not None and not hmac.compare_digest(header, b"Bearer " + self._token):
             raise _Refused(401, "send the header 'Authorization: Bearer TOKEN' with the token of the server")
 
     async def _body(self, request: Request) -> Mapping[str, Any]:

@@ -56,7 +56,7 @@ class Service:
         """Compute what all requests share, before the first one."""
         fitted = self.model.fitted_
         if hasattr(fitted, "own_inputs"):
-            _ = fitted.own_inputs.informed
+            _ = fitted.own_inputs.has_information
         self._nearest(self.model)
 
     def health(self) -> dict[str, Any]:
@@ -213,23 +213,23 @@ class Service:
 
     def _graph(self, request: Mapping[str, Any]) -> GraphUpdate | None:
         """Return the new edges and features of a request."""
-        given = request.get("graph")
-        if given is None:
+        content = request.get("graph")
+        if content is None:
             return None
-        if not isinstance(given, dict):
+        if not isinstance(content, dict):
             raise InputError("graph must be an object with edges, features, or both")
-        _check_fields(given, _GRAPH_FIELDS)
-        model, edges = self.model, self._pairs(self.model, given.get("edges", []), "edges")
-        features, node_types = given.get("features") or {}, given.get("node_types") or {}
+        _check_fields(content, _GRAPH_FIELDS)
+        model, edges = self.model, self._pairs(self.model, content.get("edges", []), "edges")
+        features, node_types = content.get("features") or {}, content.get("node_types") or {}
         if not isinstance(features, dict) or len(features) > self.limits.max_ids or not isinstance(node_types, dict):
             raise InputError(f"features must be an object of at most {self.limits.max_ids:,} ids and lists of numbers")
         rows = [_numbers(row) for row in features.values()]
         if len({len(row) for row in rows}) > 1:
             raise InputError("the lists of features must have the same length")
-        types = given.get("edge_types")
+        types = content.get("edge_types")
         return GraphUpdate(
             edges,
-            None if given.get("weights") is None else np.array(_numbers(given["weights"])),
+            None if content.get("weights") is None else np.array(_numbers(content["weights"])),
             None if types is None else [str(name) for name in _checked_list(types, len(edges), "edge_types")],
             feature_ids=[self._id(model, node, known=False) for node in features],
             features=np.array(rows) if rows else None,

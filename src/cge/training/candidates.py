@@ -2,11 +2,13 @@
 
 Candidates are derived from the registries of weightings and classifiers, the settings and the size of the problem,
 before anything is trained; their conditions on earlier results are evaluated just before each. The *reference* is the
-weighting with which the search begins: that of the settings or, with "auto", `degree` (`0 hops` for inputs="walks").
+weighting with which the search begins: that of the settings or, with "auto", `degree` (`0 hops` for inputs="walks" if
+there are validation labels to compare it with others).
 The stages:
 
 - *weight initialization*: which closed form a learned weighting starts from. It comes first if the settings name a
-  learned weighting; with "auto" it is within the stage *weighting*, after the closed forms;
+  learned weighting; with "auto" it is part of the stage *weighting*, after the closed forms if hop profiles or equal
+  weights of metapaths are among them;
 - *label propagation*: whether propagated training labels are added to the class scores;
 - *classifier*: which classifiers suit the reference;
 - *weighting*: which weighting replaces the reference, closed forms first, as far as the work budget allows;
@@ -14,8 +16,9 @@ The stages:
 - *uniform weights*: for comparison, if they were not evaluated before;
 - *final training*: the selected model, which is trained until it stops.
 
-With fewer than five validation labels, or if the settings leave nothing open, only the last stage remains. There is no
-estimate of seconds: the time depends on which candidates win and when early stopping ends their training.
+With fewer than five validation labels only the last stage remains. With more, but nothing 'auto', a learned weighting
+also has the stages weight initialization and uniform weights. There is no estimate of seconds: the time depends on
+which candidates win and when early stopping ends their training.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ class SearchState:
     reference: str
     label_propagation: bool
     propagation_gain: float = 0.0  # in accuracy, with the default classifier; 0 unless above two standard errors
+    propagation_doubles: bool = False  # whether the gain is larger than the accuracy without label propagation
     best_classifier: str = ""
     classifiers: tuple[str, ...] = ()
     closed_form: str = ""  # the best closed form
@@ -103,7 +107,7 @@ class Candidate:
 _WITH_PROPAGATION = Condition("if label propagation is selected", lambda state: state.label_propagation)
 _WITHOUT_PROPAGATION = Condition("if label propagation is not selected", lambda state: not state.label_propagation)
 _SMALL_GAIN = Condition(
-    f"if label propagation gains more than 2 standard errors, at most {100 * MAX_GAIN:.0f} points",
+    f"if label propagation gains more than 2 standard errors and at most {100 * MAX_GAIN:.0f} percentage points",
     lambda state: 0 < state.propagation_gain <= MAX_GAIN,
 )
 _MLP_ONLY = Condition(
@@ -111,8 +115,14 @@ _MLP_ONLY = Condition(
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
 _USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
-_CHANGED = Condition("if it tied and another weighting is selected", lambda state: state.weighting != state.reference)
+_CHANGED = Condition(
+    "if this classifier was best or tied with the best, and the selected weighting is not the reference",
+    lambda state: state.weighting != state.reference,
+)
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
+_NOT_DOUBLED = Condition(
+    "unless label propagation more than doubles the accuracy", lambda state: not state.propagation_doubles
+)
 _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
 
 
@@ -120,61 +130,69 @@ def _best_is(classifier: str) -> Condition:
     return Condition(f"if {classifier} is best", lambda state: state.best_classifier == classifier)
 
 
-def reference_name(settings: EncoderSettings, inputs: str) -> str:
-    """Return the name of the reference: the weighting of the settings, or with "auto" a closed form."""
+def reference_name(settings: EncoderSettings, inputs: str, n_validation: int) -> str:
+    """Return the name of the reference: the weighting of the settings, or with "auto" a closed form.
+
+    Walk vectors already describe the neighborhood; but where nothing is compared, explanations should have paths.
+    """
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
         return settings.weighting
-    return "0 hops" if inputs == "walks" else "degree"  # DeepWalk vectors already describe the neighborhood
+    return "0 hops" if inputs == "walks" and n_validation >= MIN_VALIDATION else "degree"
 
 
 def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:
     """Return all candidates that a search may evaluate, in their order."""
-    return list(_Listing(problem, settings).candidates())
+    return list(_CandidateList(problem, settings).candidates())
 
 
-class _Listing:
+class _CandidateList:
+    """Derives the candidates of a search from its settings and the size of the problem."""
+
     def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
         self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
-        self.reference = reference_name(settings, problem.inputs)
+        self.reference = reference_name(settings, problem.inputs, problem.n_validation)
         required = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
-        self.selecting = problem.n_validation >= MIN_VALIDATION
+        self.can_select = problem.n_validation >= MIN_VALIDATION
         affordable = problem.n_train * problem.size.transitions < _LABEL_WORK
         optional = settings.label_propagation == "auto" and not required
-        self.labels_open = optional and self.selecting and affordable
-        self.labels = "yes" if settings.label_propagation is True or required else "no"
-        self.classifiers_open = settings.classifier == "auto" and self.selecting
-        self.weighting_open = settings.weighting == "auto" and self.selecting
-        self.selected_labels = SELECTED if self.labels_open else self.labels
+        self.select_propagation = optional and self.can_select and affordable
+        self.propagation = "yes" if settings.label_propagation is True or required else "no"
+        self.select_classifier = settings.classifier == "auto" and self.can_select
+        self.select_weighting = settings.weighting == "auto" and self.can_select
+        self.selected_propagation = SELECTED if self.select_propagation else self.propagation
 
     def candidates(self) -> Iterator[Candidate]:
-        if self.selecting:
+        if self.can_select:
             learned = self.reference not in WEIGHTINGS or WEIGHTINGS[self.reference].kind != "closed form"
             if learned:
-                yield from self._starts(self.labels)
-            if self.labels_open:
+                yield from self._initial_weightings(self.propagation)
+            if self.select_propagation:
                 yield from self._label_propagation()
-            if self.classifiers_open:
+            if self.select_classifier:
                 yield from self._classifiers("classifier", self.reference)
-            if self.weighting_open:
+            if self.select_weighting:
                 yield from self._weightings()
-                if self.classifiers_open:
+                if self.select_classifier:
                     yield from self._classifiers("final classifier", SELECTED, _CHANGED)
-            if (learned or self.weighting_open) and self.reference != "uniform":
+            if (learned or self.select_weighting) and self.reference != "uniform":
                 yield self._candidate(
-                    "uniform weights", "uniform", self._classifier(), self.selected_labels, _NOT_UNIFORM
+                    "uniform weights", "uniform", self._classifier(), self.selected_propagation, _NOT_UNIFORM
                 )
-        weighting = SELECTED if self.weighting_open else self.reference
-        yield self._candidate("final training", weighting, self._classifier(), self.selected_labels)
+        weighting = SELECTED if self.select_weighting else self.reference
+        yield self._candidate("final training", weighting, self._classifier(), self.selected_propagation)
 
-    def _candidate(self, stage: str, weighting: str, classifier: str, labels: str, *conditions: Condition) -> Candidate:
-        affordable = [name for name in CLASSIFIERS if self.work.affordable(name)]
-        work = max(map(self.work.evaluation, affordable if classifier == SELECTED else [classifier]))
-        return Candidate(stage, weighting, classifier, labels, self.problem.inputs, work, conditions)
+    def _candidate(
+        self, stage: str, weighting: str, classifier: str, propagation: str, *conditions: Condition
+    ) -> Candidate:
+        names = [name for name in CLASSIFIERS if self.work.affordable(name)] if classifier == SELECTED else [classifier]
+        continued = weighting not in (self.reference, SELECTED)
+        work = max(self.work.evaluation(name, continued=continued) for name in names)
+        return Candidate(stage, weighting, classifier, propagation, self.problem.inputs, work, conditions)
 
     def _classifier(self) -> str:
-        if self.classifiers_open:
+        if self.select_classifier:
             return SELECTED
         return DEFAULT_CLASSIFIER if self.settings.classifier == "auto" else self.settings.classifier
 
@@ -184,15 +202,15 @@ class _Listing:
         specs = [spec for spec in WEIGHTINGS.values() if spec.applies(*problem)]
         return [spec for group in groups for spec in specs if spec.search is not None and spec.search.group == group]
 
-    def _starts(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
+    def _initial_weightings(self, propagation: str, *conditions: Condition) -> Iterator[Candidate]:
         specs = sorted(self._specs("simple", "closed form"), key=lambda spec: spec.name != "degree")
         for spec in specs:
-            yield self._candidate("weight initialization", spec.name, DEFAULT_CLASSIFIER, labels, *conditions)
+            yield self._candidate("weight initialization", spec.name, DEFAULT_CLASSIFIER, propagation, *conditions)
 
     def _label_propagation(self) -> Iterator[Candidate]:
-        for labels in ("yes", "no"):
-            yield self._candidate("label propagation", self.reference, DEFAULT_CLASSIFIER, labels)
-        if not self.classifiers_open:
+        for propagation in ("yes", "no"):
+            yield self._candidate("label propagation", self.reference, DEFAULT_CLASSIFIER, propagation)
+        if not self.select_classifier:
             return
         for name, spec in CLASSIFIERS.items():
             if spec.search and spec.alternative_to_label_propagation and self.work.affordable(name):
@@ -202,53 +220,54 @@ class _Listing:
                 yield self._candidate("label propagation", self.reference, name, "yes", _SMALL_GAIN)
 
     def _classifiers(self, stage: str, weighting: str, *conditions: Condition) -> Iterator[Candidate]:
-        labels = self.selected_labels
+        propagation = self.selected_propagation
         for name, spec in CLASSIFIERS.items():
             if not spec.search or spec.refines is not None or not self.work.affordable(name):
                 continue
-            if spec.requires_label_propagation and labels == "no":
+            if spec.requires_label_propagation and propagation == "no":
                 continue
-            propagation: tuple[Condition, ...] = ()
-            if self.labels_open and spec.requires_label_propagation:
-                propagation = (_WITH_PROPAGATION,)
-            elif self.labels_open and spec.alternative_to_label_propagation:
-                propagation = (_WITHOUT_PROPAGATION,)
-            yield self._candidate(stage, weighting, name, labels, *propagation, *conditions)
+            needed: tuple[Condition, ...] = ()
+            if self.select_propagation and spec.requires_label_propagation:
+                needed = (_WITH_PROPAGATION,)
+            elif self.select_propagation and spec.alternative_to_label_propagation:
+                needed = (_WITHOUT_PROPAGATION,)
+            yield self._candidate(stage, weighting, name, propagation, *needed, *conditions)
         for name, spec in CLASSIFIERS.items():
             if spec.search and spec.refines is not None:
-                yield self._candidate(stage, weighting, name, labels, _best_is(spec.refines), *conditions)
+                yield self._candidate(stage, weighting, name, propagation, _best_is(spec.refines), *conditions)
 
     def _weightings(self) -> Iterator[Candidate]:
         """Yield the weightings that may replace the reference."""
         simple = self._specs("simple")
-        simple_open = self.reference in {spec.name for spec in simple}
+        reference_is_simple = self.reference in {spec.name for spec in simple}
         for spec in self._specs("simple", "closed form", "hop profile"):
             if spec.name != self.reference:
                 classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
-                yield from self._weighting(spec, classifier, required=simple_open and spec in simple)
+                yield from self._weighting(spec, classifier, required=reference_is_simple and spec in simple)
         for spec in self._specs("metapaths"):
             for classifier in self._metapath_classifiers():
                 yield from self._weighting(spec, classifier)
         learning = self.work.learning(self.problem.n_folds)
         if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
-            yield from self._starts(self.selected_labels, _NO_HOP_PROFILE)
+            not_doubled = (_NOT_DOUBLED,) if self.select_propagation else ()
+            yield from self._initial_weightings(self.selected_propagation, _NO_HOP_PROFILE, *not_doubled)
             for spec in self._specs("learned"):
-                conditions = () if spec.train_hops else (_USES_EDGES,)
+                conditions = not_doubled if spec.train_hops else (_USES_EDGES, *not_doubled)
                 for classifier in self._metapath_classifiers() if spec.metapaths else (self._classifier(),):
                     for candidate in self._weighting(spec, classifier, *conditions):
                         yield replace(candidate, work=candidate.work + learning)
 
     def _metapath_classifiers(self) -> Sequence[str]:
         """Return the classifiers with which weights of metapaths are compared: fast ones, which suit short paths."""
-        return (DEFAULT_CLASSIFIER, "logistic-unit") if self.classifiers_open else (self._classifier(),)
+        return (DEFAULT_CLASSIFIER, "logistic-unit") if self.select_classifier else (self._classifier(),)
 
     def _weighting(
         self, spec: WeightingSpec, classifier: str, *conditions: Condition, required: bool = False
     ) -> Iterator[Candidate]:
-        mlp_possible = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
+        mlp_possible = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_propagation != "yes"
         if spec.search is not None and (mlp_possible or not spec.search.mlp_only):
             conditions = (_MLP_ONLY, *conditions) if spec.search.mlp_only else conditions
-            candidate = self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)
+            candidate = self._candidate("weighting", spec.name, classifier, self.selected_propagation, *conditions)
             yield replace(candidate, required=required)
 
 
@@ -259,9 +278,13 @@ def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, e
     the same time.
     """
     settings, size, name = work.settings, work.size, candidates[-1].weighting
-    first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
+    first = {
+        (candidate.classifier, candidate.label_propagation)
+        for candidate in candidates
+        if candidate.stage != "weighting"
+    }
     named = [classifier for classifier, _ in first if classifier != SELECTED]
-    compared = set(named) if any(each.stage == "weighting" for each in candidates) else set()
+    compared = set(named) if any(candidate.stage == "weighting" for candidate in candidates) else set()
     widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
     averaged = MAX_AVERAGED - 1 if compared else 0
     in_memory = sum(map(work.propagated_dim, [*named, *compared])) + averaged * settings.dim

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cge.models.classifiers import PathClassifier
     from cge.training.encoder_data import EncoderData
 
-PENALTIES = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)  # values of C, for inputs of mean squared length 1
+C_VALUES = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)  # for inputs of mean squared length 1
 DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large the graph is
 
 
@@ -87,13 +87,14 @@ class ClassifierSpec:
     linear : bool
         Whether it propagates class scores instead of vectors of `dim` numbers.
     convex : bool
-        Whether it is trained by L-BFGS on a path of penalties (`LogisticTrainer`), linear and without augmentations.
+        Whether it is trained by L-BFGS for a sequence of values of C (`LogisticTrainer`), linear, not augmented.
     unit_rows : bool
         Whether the propagated inputs of each node are scaled to unit length; only for convex classifiers.
     search : bool
         Whether the model search compares it.
     alternative_to_label_propagation : bool
-        It is compared with label propagation where that is optional, and skipped once label propagation is selected.
+        It is compared, without label propagation, with classifiers that use it, where that is optional. The search does
+        not combine it with label propagation that it has selected itself.
     refines : str, optional
         Another classifier, of which it is a variant: the model search tries it only where that one is the best.
     """
@@ -149,7 +150,7 @@ def make_classifier(name: str, data: EncoderData, dim: int, classes: int, seed: 
     """Return an untrained classifier for the inputs of a graph's nodes."""
     from cge.training.torch_state import seeded
 
-    with seeded(seed, "reader"):
+    with seeded(seed, "reader"):  # key of the random stream; a new name would change results
         return CLASSIFIERS[name].make(data, dim, classes)
 
 
@@ -161,19 +162,24 @@ _LIGHT = replace(_SPARSE, consistency_weight=0.2)
 _DISTILLED = replace(_MLP, dropout=0.2, consistency_weight=3.0, learning_rate=0.03, weight_decay=5e-5)
 _DISTILLED = replace(_DISTILLED, warmup_epochs=0, rampup_epochs=0, distilled=True)
 _LINEAR: dict[str, Any] = {"make": _sparse, "evaluate_after": 200, "linear": True}
-_CONVEX = replace(_MLP, drop_feature=0.0, dropout=0.0, max_epochs=len(PENALTIES))
-_LOGISTIC: dict[str, Any] = {"make": _logistic, "settings": _CONVEX, "evaluate_after": len(PENALTIES)}
+_CONVEX = replace(_MLP, drop_feature=0.0, dropout=0.0, max_epochs=len(C_VALUES))
+_LOGISTIC: dict[str, Any] = {"make": _logistic, "settings": _CONVEX, "evaluate_after": len(C_VALUES)}
 _LOGISTIC |= {"linear": True, "convex": True}
-_OTHER: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagation": True}
+_ALTERNATIVE_TO_LABEL_PROPAGATION: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagation": True}
 
 for _spec in (
     ClassifierSpec("mlp", "an MLP, trained on labeled nodes only", settings=_MLP),
-    ClassifierSpec("consistency", "an MLP, with a consistency loss on all nodes", row_norm="l1", **_OTHER),
+    ClassifierSpec(
+        "consistency",
+        "an MLP, with a consistency loss on labeled and unlabeled nodes",
+        row_norm="l1",
+        **_ALTERNATIVE_TO_LABEL_PROPAGATION,
+    ),
     ClassifierSpec(
         "sparse",
         "linear, with a group lasso that removes uninformative features, and a consistency loss",
         settings=_SPARSE,
-        **(_LINEAR | _OTHER),
+        **(_LINEAR | _ALTERNATIVE_TO_LABEL_PROPAGATION),
     ),
     ClassifierSpec(
         "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR

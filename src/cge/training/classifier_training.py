@@ -30,6 +30,7 @@ from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSettings
+from cge.training.optimizers import Adam
 from cge.training.path_trainer import PathTrainer
 from cge.training.torch_state import check_finite, load_module, module_arrays, one_thread
 
@@ -56,33 +57,33 @@ class ClassifierTrainer(PathTrainer):
         stage: str = "train",
         n_jobs: int | None = 1,
     ) -> None:
-        given: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
-        super().__init__(task, classifier, settings.max_epochs, **given)
+        options: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
+        super().__init__(task, classifier, settings.max_epochs, **options)
         self.first_eligible, self.patience = settings.first_full_epoch, settings.patience
         self.inputs, self.propagation, self.settings = inputs, propagation, settings
         self.propagated_inputs, self.n_jobs = propagated_inputs, n_jobs
         self.consistency_nodes = torch.arange(task.graph.num_nodes) if consistency_nodes is None else consistency_nodes
         groups = classifier.parameter_groups(settings.weight_decay)
-        self.optimizer = torch.optim.Adam(groups, settings.learning_rate, fused=True)
+        self.optimizer = Adam(groups, settings.learning_rate)
 
     def run_epoch(self, number: int) -> None:
         """Train epoch `number` (from 0)."""
         started, settings = time.perf_counter(), self.settings
         random = generator(settings.seed, "epoch", number)
-        strength, train = self._consistency_weight(number), self.task.train
-        others = self._draw_consistency_nodes(random) if strength else train[:0]
-        scores = self._augmented_scores(random, torch.cat([train, others]))
+        consistency_weight, train = self._consistency_weight(number), self.task.train
+        consistency_nodes = self._draw_consistency_nodes(random) if consistency_weight else train[:0]
+        scores = self._augmented_scores(random, torch.cat([train, consistency_nodes]))
         labels = self.task.labels[train].repeat_interleave(settings.n_augmentations, dim=0)
         supervised = self.task.target.loss(scores[: len(train)].flatten(0, 1), labels, self.class_weights)
         consistency = torch.zeros(())
-        if strength:
-            rest = scores[len(train) :]
+        if consistency_weight:
+            consistency_scores = scores[len(train) :]
             if settings.distilled:
-                consistency = self._distillation(rest, others)
+                consistency = self._distillation(consistency_scores, consistency_nodes)
             else:
-                consistency = self.task.target.consistency(rest, settings.sharpening)
+                consistency = self.task.target.consistency(consistency_scores, settings.sharpening)
         self.optimizer.zero_grad()
-        (supervised + strength * consistency).backward()  # type: ignore[no-untyped-call]
+        (supervised + consistency_weight * consistency).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         problem, total = f"training overflowed in epoch {number + 1}", float((supervised + consistency).detach())
         check_finite(total, problem, "learning_rate", settings.learning_rate)
@@ -171,9 +172,9 @@ def train_network(
 ) -> tuple[Tensor, int]:
     """Train on the labels of `train`; return the class scores of all nodes, `(n, c)`, and the number of the best epoch.
 
-    That has the highest accuracy on `validation`, and the lowest loss among equals; without these it is the last one.
+    That has the highest accuracy on `validation` and, of these, the lowest loss; without `validation` it is the last.
     """
-    optimizer = torch.optim.Adam(network.parameter_groups(settings.weight_decay), settings.learning_rate, fused=True)
+    optimizer = Adam(network.parameter_groups(settings.weight_decay), settings.learning_rate)
     best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
     with one_thread():
         for epoch in range(settings.epochs):

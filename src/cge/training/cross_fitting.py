@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
@@ -68,7 +68,7 @@ class CrossFitTrainer(PathTrainer):
             trainer.epochs = list(self.epochs)
 
     def _parts(self) -> dict[str, Any]:
-        parts: dict[str, nn.Module | torch.optim.Optimizer] = {}
+        parts: dict[str, Any] = {}
         for number, trainer in enumerate(self.trainers):
             parts |= {f"fold{number}.{name}": part for name, part in trainer._parts().items()}
         return parts
@@ -103,8 +103,8 @@ class CrossFitEvaluator(CandidateEvaluator):
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
     ) -> PathTrainer:
         """Return a trainer of a classifier on all folds before its first epoch."""
-        given = weighting, classifier, label_propagation, seed, stage
-        return CrossFitTrainer(self.task, [each.trainer(*given) for each in self.fold_evaluators], stage)
+        arguments = weighting, classifier, label_propagation, seed, stage
+        return CrossFitTrainer(self.task, [each.trainer(*arguments) for each in self.fold_evaluators], stage)
 
     def release(self, name: str) -> None:
         """Drop the trained models of a weighting that was not selected; their scores are kept."""

@@ -25,6 +25,7 @@ from cge.models.propagation import (
 )
 from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.sampling import Walker
+from cge.training.closed_walks import ClosedWalkCache
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +66,7 @@ class EncoderData:
         part_of: Graph | None = None,
     ) -> None:
         features = graph.features
-        training_data = None if training_data is None else training_data.trained
+        training_data = None if training_data is None else training_data.training_data_or_self
         if training_data is not None:
             inputs = "auto" if training_data.uses_features else "learned"
             edge_scale, dense_scale = training_data.edge_scale, training_data.dense_scale
@@ -73,12 +74,12 @@ class EncoderData:
         self.graph, self.n_jobs, self.training_data = graph, n_jobs, training_data
         self.walk_vectors: Array | None = walk_vectors
         self.uses_features: bool = features is not None and inputs in ("auto", "features")
-        self._given_transitions, self._part_of = transitions, part_of
+        self._precomputed_transitions, self._part_of = transitions, part_of
         if training_data is not None:
             self.learned_nodes: Array = training_data.learned_nodes
         else:
             self.learned_nodes = _nodes_without_features(graph) if inputs == "auto" else np.empty(0, np.int64)
-        self._given_edge_scale, self._given_components = edge_scale, components
+        self._precomputed_edge_scale, self._precomputed_components = edge_scale, components
         self.self_loop_weight: float
         self.self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data.self_loop_weight
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
@@ -86,25 +87,27 @@ class EncoderData:
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._step_vectors: dict[int, Tensor] = {}
         self.closed_walks: dict[str, tuple[Array, Array]] = {}
+        self.closed_walks_by_weights = ClosedWalkCache()
 
     @property
-    def trained(self) -> EncoderData:
-        """The data that the model was trained on: these, or those of the training graph."""
+    def training_data_or_self(self) -> EncoderData:
+        """The data of the training graph: `training_data`, or these data if this is the training graph."""
         return self if self.training_data is None else self.training_data
 
     @cached_property
     def transitions(self) -> TransitionMatrix:
         """The transitions of the graph."""
-        given = self._given_transitions
-        return TransitionMatrix(self.graph, self.n_jobs, self._part_of) if given is None else given
+        transitions = self._precomputed_transitions
+        return TransitionMatrix(self.graph, self.n_jobs, self._part_of) if transitions is None else transitions
 
     def without_edges(self) -> EncoderData:
         """Return what a model needs of its training data to be used on other graphs: ids and scales, but no edges."""
         data, graph = copy(self), self.graph
-        data._given_edge_scale, data._given_components = self.edge_scale, self.components
+        data._precomputed_edge_scale, data._precomputed_components = self.edge_scale, self.components
         data.graph = Graph(np.zeros(len(graph) + 1, np.int32), np.empty(0, np.int32), graph.node_ids)
-        data._given_transitions = data._part_of = None
+        data._precomputed_transitions = data._part_of = None
         data._inputs, data._prefixes, data._step_vectors, data.closed_walks = {}, {}, {}, {}
+        data.closed_walks_by_weights = ClosedWalkCache()
         data.__dict__["components"] = self.components
         for name in ("_inputs_and_scale", "transitions", "dense_rows", "has_inputs"):
             data.__dict__.pop(name, None)
@@ -115,7 +118,9 @@ class EncoderData:
         features = self.graph.features
         if features is not None and not sp.issparse(features) and len(self.dense_scale[0]) == features.shape[1]:
             features = self.dense_rows  # nodes are compared by centered and scaled features
-        return make_edge_inputs(self.graph, self.transitions, self._given_edge_scale, features, self.self_loop_weight)
+        return make_edge_inputs(
+            self.graph, self.transitions, self._precomputed_edge_scale, features, self.self_loop_weight
+        )
 
     @property
     def edge_inputs(self) -> EdgeInputs:
@@ -136,7 +141,7 @@ class EncoderData:
     @property
     def edge_scale(self) -> EdgeScale:
         """Names, mean and standard deviation of the edge inputs."""
-        return self._inputs_and_scale[1] if self._given_edge_scale is None else self._given_edge_scale
+        return self._inputs_and_scale[1] if self._precomputed_edge_scale is None else self._precomputed_edge_scale
 
     @property
     def input_dim(self) -> int:
@@ -146,13 +151,13 @@ class EncoderData:
             return int(columns.shape[1]) + len(self.learned_nodes)
         if self.walk_vectors is not None:
             return int(self.walk_vectors.shape[1])
-        return self.trained.graph.num_nodes
+        return self.training_data_or_self.graph.num_nodes
 
     @property
     def input_names(self) -> tuple[Any, ...]:
         """The names of the columns of features and, after them, of learned inputs: the ids of their nodes."""
         features: Any = self.graph.features
-        graph = self.trained.graph
+        graph = self.training_data_or_self.graph
         return (*(self.graph.feature_names or range(features.shape[1])), *graph.node_ids[self.learned_nodes].tolist())
 
     def inputs(self, norm: str) -> Array | SparseFeatures:
@@ -191,8 +196,8 @@ class EncoderData:
         features: Any = self.graph.features
         if not self.uses_features or sp.issparse(features) or features.shape[1] < _WIDE or len(self.graph) > _FEW_NODES:
             return None
-        if self._given_components is not None:
-            return self._given_components
+        if self._precomputed_components is not None:
+            return self._precomputed_components
         import torch
 
         from cge.training.torch_state import one_thread
@@ -213,11 +218,18 @@ class EncoderData:
         return rows
 
     def _walk_vectors_of_nodes(self, walk_vectors: Array) -> Array:
-        """Return the walk vector of each node; a new node gets the mean direction of its neighbors' vectors."""
+        """Return the walk vector of each node.
+
+        A node without one, because it is new or had no neighbors in training, gets the mean of the vectors that its
+        neighbors have from training, weighted by the edges in either direction and scaled to unit length; zeros if none
+        of them has one.
+        """
         vectors: Array = self._one_hot() @ walk_vectors
-        if self.training_data is not None:
-            new = np.flatnonzero(~self.training_data.graph.contains(self.graph.node_ids))
-            vectors[new] = unit_rows(self.graph.to_scipy()[new] @ vectors)
+        missing = np.flatnonzero(~vectors.any(axis=1))
+        if len(missing):
+            edges = self.graph.to_scipy()
+            rows = edges[missing] + edges.T.tocsr()[missing] if self.graph.directed else edges[missing]
+            vectors[missing] = unit_rows(rows @ vectors)
         return vectors
 
     def _one_hot(self) -> sp.csr_array:
@@ -265,8 +277,8 @@ class EncoderData:
             walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=("prefixes",))
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
             degree = np.bincount(transitions.rows, edge_strengths, minlength=transitions.num_nodes)
-            discount = degree ** -weighting.normalization.item()
-            self._prefixes[key] = replace(prefixes, count=prefixes.count * discount[prefixes.end])
+            degree_factor = degree ** -weighting.normalization.item()
+            self._prefixes[key] = replace(prefixes, count=prefixes.count * degree_factor[prefixes.end])
         return self._prefixes[key]
 
     def step_vectors(self, seed: int) -> Tensor:
@@ -275,7 +287,7 @@ class EncoderData:
 
         if seed not in self._step_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
-            degrees = self.trained.graph.degrees
+            degrees = self.training_data_or_self.graph.degrees
             edges = (self.graph, self.transitions, self.edge_inputs)
             self._step_vectors[seed] = make_step_vectors(*edges, inputs, seed, degrees)
         return self._step_vectors[seed]

@@ -21,6 +21,8 @@ _LEARNING = _WORK / 2  # of learning a weighting
 _CONVEX_SHARE = 0.1  # of a training's work that logistic regression may take
 _MIN_EPOCHS = 50
 _CONSISTENCY_EPOCHS = 200  # that any classifier with a consistency loss needs before it can be compared
+MAX_FACTORIZED_NODES = 20_000  # whose walks are factorized; above, the quadratic time is minutes
+CONTINUED_SHARE = 0.3  # of the epochs of an evaluation, by which a candidate continues the training of another one
 DENSE = 6  # entries of dense inputs that cost as much as a sparse one
 
 
@@ -102,13 +104,26 @@ class Work:
         work = nodes * size.columns // DENSE if nodes else self.settings.hops * size.transitions + size.entries
         return 3 * self.propagated_dim(classifier) * work
 
-    def evaluation(self, classifier: str) -> float:
-        """Return the work of a training up to the epoch in which candidates are compared."""
+    def continued_epochs(self, classifier: str) -> int:
+        """Return the epochs by which a candidate continues the training of another one; 0: it is trained anew.
+
+        Classifiers without a consistency or distillation loss are trained anew: they take little time.
+        """
+        spec = self.spec(classifier)
+        return max(int(CONTINUED_SHARE * spec.evaluate_after), 1) if spec.settings.consistency_weight else 0
+
+    def evaluation(self, classifier: str, *, continued: bool = False) -> float:
+        """Return the work of a training up to the epoch in which candidates are compared.
+
+        With `continued` it continues that of another candidate, if the classifier allows that.
+        """
         spec, size = self.spec(classifier), self.size
         if spec.convex:
             return self._convex_training(spec.evaluate_after)
-        once = self.settings.hops * size.transitions * size.columns if self.epoch_nodes(classifier) else 0
-        return float(once + spec.evaluate_after * spec.settings.n_augmentations * self.augmentation(classifier))
+        propagation_work = self.settings.hops * size.transitions * size.columns if self.epoch_nodes(classifier) else 0
+        epochs = (self.continued_epochs(classifier) if continued else 0) or spec.evaluate_after
+        training_work = epochs * spec.settings.n_augmentations * self.augmentation(classifier)
+        return float(propagation_work + training_work)
 
     def search_budget(self) -> float:
         """Return the work that a model search may take: three full training runs of the most expensive classifier.
@@ -116,10 +131,11 @@ class Work:
         Training runs whose inputs are propagated once are so cheap that they do not count.
         """
         full = replace(self, settings=replace(self.settings, max_epochs=None))
-        costly = [name for name, spec in CLASSIFIERS.items() if not spec.convex and not self.epoch_nodes(name)]
-        expensive = [name for name in costly if self.affordable(name)]
-        most = max(map(full._training, expensive), default=0)
-        return min(3.0 * most, SEARCH_BUDGET) if most else SEARCH_BUDGET
+        gradient_trained = [name for name, spec in CLASSIFIERS.items() if not spec.convex]
+        propagated_every_epoch = [name for name in gradient_trained if not self.epoch_nodes(name)]
+        affordable = [name for name in propagated_every_epoch if self.affordable(name)]
+        max_work = max(map(full._training, affordable), default=0)
+        return min(3.0 * max_work, SEARCH_BUDGET) if max_work else SEARCH_BUDGET
 
     def affordable(self, classifier: str) -> bool:
         """Return whether a classifier can be trained for its smallest number of epochs; the default always can."""
@@ -127,11 +143,12 @@ class Work:
             return self.evaluation(classifier) <= _CONVEX_SHARE * _WORK
         return classifier == DEFAULT_CLASSIFIER or self._training(classifier) <= 1.5 * _WORK
 
-    def _convex_training(self, penalties: int) -> float:
-        """Return the work of propagating all inputs, of a basis of the labeled ones, and of L-BFGS."""
+    def _convex_training(self, n_values: int) -> float:
+        """Return the work of propagating all inputs, of a basis of the labeled ones, and L-BFGS for `n_values` of C."""
         size, width = self.size, min(self.size.labeled, self.size.input_dim)
         basis, iteration = 2 * size.labeled * width * size.input_dim, 4 * size.labeled * width * size.classes
-        return float(self.settings.hops * size.transitions * size.input_dim + basis + 50 * penalties * iteration)
+        dense = (basis + 50 * n_values * iteration) / DENSE
+        return float(self.settings.hops * size.transitions * size.input_dim + dense)
 
     def _training(self, classifier: str) -> int:
         settings = self.spec(classifier).settings
@@ -142,9 +159,9 @@ class Work:
         return self._spec(classifier, self.settings.seed if seed is None else seed, self.augmentation(classifier))
 
     def _spec(self, classifier: str, seed: int, work: int) -> ClassifierSpec:
-        spec, given = CLASSIFIERS[classifier], vars(self.settings)
-        names = [field.name for field in fields(spec.settings) if given.get(field.name) is not None]
-        settings = replace(spec.settings, **{name: given[name] for name in names} | {"seed": seed})
+        spec, user_settings = CLASSIFIERS[classifier], vars(self.settings)
+        names = [field.name for field in fields(spec.settings) if user_settings.get(field.name) is not None]
+        settings = replace(spec.settings, **{name: user_settings[name] for name in names} | {"seed": seed})
         if self.settings.max_epochs is None:
             affordable = int(_WORK / max(work * settings.n_augmentations, 1))
             settings = replace(settings, max_epochs=min(settings.max_epochs, max(affordable, _MIN_EPOCHS)))

@@ -7,7 +7,7 @@ needs other nodes is left out: consistency losses, label propagation, and learne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -21,13 +21,13 @@ from cge.graph import Graph
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form
 from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.candidates import SELECTED
+from cge.training.candidates import SELECTED, Candidate
 from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec
 from cge.training.cross_fitting import CrossFitEvaluator
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
-from cge.training.slab_propagation import HopRows
+from cge.training.slab_columns import HopRows
 
 NO_EDGE_INPUTS = EdgeScale((), np.empty(0), np.empty(0), np.empty(0))
 
@@ -60,9 +60,15 @@ class LabeledData(EncoderData):
     """Labeled nodes as a graph without edges; `rows_of_hop(b, k)` returns their rows of M_b^k X, `(k, f)`."""
 
     def __init__(
-        self, graph: Graph, rows_of_hop: Callable[[float, int], Array], scale: tuple[Array, Array], n_jobs: int | None
+        self,
+        graph: Graph,
+        rows_of_hop: Callable[[float, int], Array],
+        scale: tuple[Array, Array],
+        loop_weight: float,
+        n_jobs: int | None,
     ) -> None:
         super().__init__(graph, "features", n_jobs, edge_scale=NO_EDGE_INPUTS, dense_scale=scale)
+        self.self_loop_weight = loop_weight
         self._rows_of_hop = rows_of_hop
 
     @cached_property
@@ -106,14 +112,19 @@ class LabeledCrossFitEvaluator(CrossFitEvaluator):
     fold_evaluator = LabeledEvaluator
 
 
+def labeled_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that read only rows of labeled nodes."""
+    return [
+        candidate
+        for candidate in candidates
+        if (candidate.classifier == SELECTED or reads_labeled_rows(candidate.classifier))
+        and (candidate.weighting == SELECTED or is_walk_weighting(candidate.weighting))
+    ]
+
+
 class LabeledSearch(ModelSearch):
     """Compares only candidates that read rows of labeled nodes."""
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         super().__init__(evaluator)
-        self.candidates = [
-            candidate
-            for candidate in self.candidates
-            if (candidate.classifier == SELECTED or reads_labeled_rows(candidate.classifier))
-            and (candidate.weighting == SELECTED or is_walk_weighting(candidate.weighting))
-        ]
+        self.candidates = labeled_candidates(self.candidates)

@@ -1,8 +1,9 @@
 """The outer problem of the path encoder: path weights trained on labels that the classifiers do not see.
 
-The training labels are split into folds. For each fold a classifier is trained on the other folds, with plain
-cross-entropy; the weights descend the loss of the held-out folds together with a temperature, so that scaling the
-scores alone does not lower the loss. A penalty keeps the weights near their initial values, more so with fewer labels.
+The training labels are split into folds. For each fold a classifier is trained on the other folds with the loss of the
+target only (no consistency loss); the path weights are trained, jointly with a temperature, to minimize the loss on the
+held-out folds. Because of the temperature, merely rescaling the scores does not lower that loss. A penalty, stronger
+with fewer labels, keeps the weights near their initial values.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cge.models.dropped_products import Augmentations, dropped_product
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.encoder_settings import OuterSettings
+from cge.training.optimizers import Adam, Optimizer
 from cge.training.torch_state import one_thread, seeded
 
 MAX_LOSS_RATIO = 0.95  # to the loss of always predicting the class frequencies; above, learned weights are discarded
@@ -30,7 +32,10 @@ MAX_LOSS_RATIO = 0.95  # to the loss of always predicting the class frequencies;
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training; `better_than_prior`: clearly below that of the class frequencies."""
+    """The outer loss before and after training.
+
+    `better_than_prior`: whether it is then clearly below the loss of always predicting the class frequencies.
+    """
 
     before: float
     after: float
@@ -40,43 +45,45 @@ class OuterResult:
 class OuterProblem:
     """Classifiers, one for each of `task.folds`, and the path weights that they share, which are changed in place.
 
-    `weighted` is a propagation with `parameters()`, which are trained, `initial_parameters()`, their values before, and
-    `propagation(nodes)`, the propagation with the current weights, of which the rows of some nodes are needed.
+    `trainable_propagation` has `parameters()`, which are trained, `initial_parameters()`, their values before, and
+    `propagation(nodes)`, the propagation with the current weights, of which the rows of some nodes are needed. It may
+    return the sums twice: with gradients for the inputs, which the inner problem needs, and for the weights.
     """
 
     def __init__(
         self,
         task: Task,
         inputs: NodeFeatures,
-        weighted: Any,
+        trainable_propagation: Any,
         settings: OuterSettings,
         class_weights: Tensor | None = None,
     ) -> None:
-        self.task, self.inputs, self.weighted, self.settings = task, inputs, weighted, settings
-        self.class_weights = class_weights
+        self.task, self.inputs, self.settings = task, inputs, settings
+        self.trainable_propagation, self.class_weights = trainable_propagation, class_weights
         self.train = task.train.numpy()
         self.folds = folds = [fold.numpy() for fold in task.folds]
         self.others = [np.setdiff1d(self.train, fold) for fold in folds]
-        with seeded(settings.seed, "fold readers"):
+        with seeded(settings.seed, "fold readers"):  # key of the random stream; a new name would change results
             first = MLPClassifier(int(inputs.shape[1]), settings.dim, task.classes)
         self.classifiers = [deepcopy(first) for _ in folds]
         inner = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
-        self.inner = torch.optim.Adam(inner, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+        self.inner = Adam([(inner, settings.weight_decay)], settings.learning_rate)
         self.log_scale = nn.Parameter(torch.zeros(()))  # −log of the temperature
-        self.weights = list(weighted.parameters())
+        self.weights = list(trainable_propagation.parameters())
         outer = [*self.weights, self.log_scale]
-        self.outer = torch.optim.Adam(outer, settings.weighting_lr, betas=(0.9, 0.99), fused=True)
+        self.outer = Adam([(outer, 0.0)], settings.weighting_lr, betas=(0.9, 0.99))
         self.n_labels = sum(len(fold) for fold in folds)
 
     @one_thread()
     def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
-        """Minimize the outer loss over the weights, which get their mean over the last third of the noisy steps.
+        """Minimize the outer loss over the weights, then set them to their average over the last third of steps.
 
-        If it is not clearly below the loss of the class frequencies, the weights are set back to their initial values.
+        Single steps are noisy. If the loss is not clearly below that of always predicting the class frequencies, the
+        weights are reset to their initial values.
         """
         warmup, steps = self.settings.warmup_steps, self.settings.steps
         initial = [parameter.detach().clone() for parameter in self.weights]
-        totals, count, losses = [torch.zeros_like(start) for start in initial], steps // 3, []
+        totals, count, losses = [torch.zeros_like(start) for start in initial], max(steps // 3, 1), []
         for step in range(warmup + steps):
             losses.append(self._step(step, step >= warmup))
             if step >= warmup + steps - count:
@@ -91,9 +98,15 @@ class OuterProblem:
                 parameter.copy_(total / count if better_than_prior else start)
         return OuterResult(float(before), float(after), better_than_prior)
 
-    def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
-        """Return a classifier's scores of the held-out nodes `held`; `own` are those it is trained on."""
-        return classifier.scores(propagated[held] + classifier.bias)
+    def held_out_scores(
+        self,
+        classifier: MLPClassifier,
+        propagated: Tensor,
+        train_nodes: Array,  # noqa: ARG002 - for subclasses
+        held_out_nodes: Array,
+    ) -> Tensor:
+        """Return a classifier's scores of held-out nodes; `train_nodes` are those it is trained on."""
+        return classifier.scores(propagated[held_out_nodes] + classifier.bias)
 
     def _step(self, step: int, train_weights: bool) -> float:
         """Do a step of the classifiers, and one of the weights with `train_weights`; return the outer loss."""
@@ -109,19 +122,25 @@ class OuterProblem:
             ).flatten(1)
             for each in self.classifiers
         ]
-        propagated = torch.split(self.weighted.propagation(nodes)(torch.cat(projected, dim=1)), settings.dim, dim=1)
+        propagation = self.trainable_propagation.propagation(nodes)
+        sums = propagation(torch.cat(projected, dim=1))
+        both = sums if isinstance(sums, tuple) else (sums, sums)  # of the inner and of the outer problem
+        inner_parts, outer_parts = (torch.split(each, settings.dim, dim=1) for each in both)
         inner, outer, n_held_out = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
-        for classifier, part, own, held in zip(self.classifiers, propagated, others, folds, strict=True):
-            if not len(own) or not len(held):
+        parts = zip(self.classifiers, inner_parts, outer_parts, others, folds, strict=True)
+        for classifier, inner_part, outer_part, train_nodes, held_out_nodes in parts:
+            if not len(train_nodes) or not len(held_out_nodes):
                 continue
-            own_scores = classifier.dropped_scores(part[own], settings.dropout, random)
-            inner = inner + self.task.target.loss(own_scores, labels[own], self.class_weights)
-            scores = self.held_out_scores(classifier, part, own, held) * torch.exp(self.log_scale)
-            outer = outer + self.task.target.loss(scores, labels[held], self.class_weights) * (len(held) / n_held_out)
+            train_scores = classifier.dropped_scores(inner_part[train_nodes], settings.dropout, random)
+            inner = inner + self.task.target.loss(train_scores, labels[train_nodes], self.class_weights)
+            scores = self.held_out_scores(classifier, outer_part, train_nodes, held_out_nodes)
+            scores = scores * torch.exp(self.log_scale)
+            loss = self.task.target.loss(scores, labels[held_out_nodes], self.class_weights)
+            outer = outer + loss * (len(held_out_nodes) / n_held_out)
         inner_parameters = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
         gradients = torch.autograd.grad(inner, inner_parameters, retain_graph=train_weights, allow_unused=True)
         if train_weights:
-            pairs = zip(self.weights, self.weighted.initial_parameters(), strict=True)
+            pairs = zip(self.weights, self.trainable_propagation.initial_parameters(), strict=True)
             penalty = sum(((parameter - start) ** 2).sum() for parameter, start in pairs)
             loss = outer + settings.penalty / self.n_labels * penalty
             outer_parameters = [*self.weights, self.log_scale]
@@ -130,7 +149,7 @@ class OuterProblem:
         return float(outer.detach())
 
 
-def _apply(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
+def _apply(optimizer: Optimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()

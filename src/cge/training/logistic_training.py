@@ -1,8 +1,8 @@
-"""Training of logistic regression on propagated inputs, for a path of penalties.
+"""Training of logistic regression on propagated inputs, for a sequence of values of C.
 
-    min over W, b of  L(Z W + b) + ‖W‖² / (2 C k)
+    min over W, b of  L(P W + b) + ‖W‖² / (2 C k)
 
-Z `(k, f)` are the propagated inputs of the k training nodes and L is the mean loss of their labels: cross-entropy, the
+P `(k, f)` are the propagated inputs of the k training nodes and L is the mean loss of their labels: cross-entropy, the
 sum of the binary cross-entropies of the classes, or the squared error, with which this is ridge regression. The problem
 is convex, so that L-BFGS finds its minimum from anywhere. What counts as an epoch is one value of C: each starts from
 the solution of the one before, and the validation labels select the best.
@@ -15,20 +15,27 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
-from cge.training.classifier_registry import PENALTIES
+from cge.training.classifier_registry import C_VALUES
 from cge.training.path_trainer import PathTrainer
 from cge.training.torch_state import check_finite
 
-_ITERATIONS = 100  # of L-BFGS for a value of C
-_TOLERANCE = 1e-6  # of the gradient
+_OPTIONS = {"maxiter": 100, "maxcor": 20, "gtol": 1e-6, "ftol": 1e-12}  # of L-BFGS for a value of C
 
 
 class LogisticTrainer(PathTrainer):
-    """Trains a `LogisticClassifier`; `rows (k, f)` are the propagated inputs of training and validation nodes."""
+    """Trains a `LogisticClassifier`; `rows (k, f)` are the propagated inputs of training and validation nodes.
+
+    Large values of C take the longest, and end once `patience` of them are not better on the validation labels.
+    """
+
+    patience = 2
 
     def __init__(
         self,
@@ -40,8 +47,8 @@ class LogisticTrainer(PathTrainer):
         class_weights: Tensor | None = None,
         stage: str = "train",
     ) -> None:
-        given: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
-        super().__init__(task, classifier, len(PENALTIES), **given)
+        options: dict[str, Any] = {"label_scores": label_scores, "class_weights": class_weights, "stage": stage}
+        super().__init__(task, classifier, len(C_VALUES), **options)
         self.rows = rows
         self._row_of = torch.full((task.graph.num_nodes,), -1)
         self._row_of[torch.cat([task.train, task.validation])] = torch.arange(len(rows))
@@ -62,42 +69,48 @@ class LogisticTrainer(PathTrainer):
         """Minimize the loss for value `number` (from 0) of C."""
         started = time.perf_counter()
         squared_length = float(self._features_and_basis[0].square().sum(1).mean()) or 1.0
-        loss = self._minimize(PENALTIES[number] / squared_length)
-        check_finite(loss, "logistic regression overflowed", "classifier", PENALTIES[number])
+        loss = self._minimize(C_VALUES[number] / squared_length)
+        check_finite(loss, "logistic regression overflowed", "classifier", C_VALUES[number])
         self._end_epoch((loss, 0.0), started)
 
-    def _minimize(self, penalty: float) -> float:
-        """Move the classifier to the minimum for C = `penalty`; return the mean loss of the training labels there."""
+    def _minimize(self, c: float) -> float:
+        """Move the classifier to the minimum for C = `c`; return the mean loss of the training labels there."""
         classifier, task, (features, basis) = self.classifier, self.task, self._features_and_basis
         labels, class_weights = task.labels[task.train], self.class_weights
         class_weights = None if class_weights is None else class_weights.double()
         label_scores = None if self.label_scores is None else self.label_scores[task.train].double()
         weight, bias, label_weight = (
-            each.detach().double() for each in (classifier.weight, classifier.bias, classifier.label_weight)
+            parameter.detach().double() for parameter in (classifier.weight, classifier.bias, classifier.label_weight)
         )
         weight = weight if basis is None else basis.T @ weight
-        points = [each.clone().requires_grad_() for each in (weight, bias, label_weight)]
-        optimizer = torch.optim.LBFGS(
-            points, max_iter=_ITERATIONS, tolerance_grad=_TOLERANCE, line_search_fn="strong_wolfe"
-        )
+        start = [weight, bias, label_weight]
+        sizes = [parameter.numel() for parameter in start]
 
-        def loss() -> Tensor:
-            scores = features @ points[0] + points[1]
-            scores = scores if label_scores is None else scores + points[2] * label_scores
+        def parts_of(point: Tensor) -> list[Tensor]:
+            parts = zip(torch.split(point, sizes), start, strict=True)
+            return [part.view_as(parameter) for part, parameter in parts]
+
+        def loss(point: Tensor) -> Tensor:
+            weight, bias, label_weight = parts_of(point)
+            scores = features @ weight + bias
+            scores = scores if label_scores is None else scores + label_weight * label_scores
             return task.target.loss(scores, labels, class_weights)
 
-        def objective() -> Tensor:
-            optimizer.zero_grad()
-            value = loss() + points[0].square().sum() / (2 * penalty * len(labels))
-            value.backward()  # type: ignore[no-untyped-call]
-            return value
+        def objective(values: Array) -> tuple[float, Array]:
+            point = torch.from_numpy(values).requires_grad_()
+            value = loss(point) + point[: sizes[0]].square().sum() / (2 * c * len(labels))
+            (gradient,) = torch.autograd.grad(value, point)
+            return value.item(), gradient.numpy()
 
-        optimizer.step(objective)  # type: ignore[no-untyped-call]
+        first = torch.cat([parameter.flatten() for parameter in start]).numpy()
+        with threadpool_limits(1, "blas"):  # in vectors this short, the threads of BLAS take 20 times as long as one
+            point = torch.from_numpy(minimize(objective, first, method="L-BFGS-B", jac=True, options=_OPTIONS).x)
+        best_weight, best_bias, best_label_weight = parts_of(point)
         with torch.no_grad():
-            classifier.weight.copy_(points[0] if basis is None else basis @ points[0])
-            classifier.bias.copy_(points[1])
-            classifier.label_weight.copy_(points[2])
-            return float(loss())
+            classifier.weight.copy_(best_weight if basis is None else basis @ best_weight)
+            classifier.bias.copy_(best_bias)
+            classifier.label_weight.copy_(best_label_weight)
+        return float(loss(point))
 
     def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
         rows = self._row_of[nodes]

@@ -26,23 +26,24 @@ LABEL_HOP_WEIGHTS = [1.0] * (LABEL_PROPAGATION_HOPS + 1)
 
 @dataclass(frozen=True, eq=False)
 class NamedWeighting:
-    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, closed-form.
+    """Weights of paths: an `EdgeWeighting`, a network or weights of metapaths.
 
-    A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`. Weights of
-    metapaths have a `start` too, along whose edge weights labels are propagated.
+    `initial_weighting` is the closed form from which a network or weights of metapaths are learned. A network weighs
+    `sampled` paths, (walks per node, seed): prefixes of walks that follow `initial_weighting`, whose weights it
+    multiplies. With weights of metapaths, labels are propagated along the edge weights of `initial_weighting`.
     """
 
     name: str
     module: EdgeWeighting | PathWeighting | MetapathWeighting
     sampled: tuple[int, int] = (0, 0)
-    start: NamedWeighting | None = None
+    initial_weighting: NamedWeighting | None = None
 
     @property
     def edge_weighting(self) -> EdgeWeighting:
-        """The edge weighting: its own, or that of `start`."""
+        """The edge weighting: its own, or that of `initial_weighting`."""
         if isinstance(self.module, EdgeWeighting):
             return self.module
-        return self.start.edge_weighting  # type: ignore[union-attr]
+        return self.initial_weighting.edge_weighting  # type: ignore[union-attr]
 
     def propagation(self, data: EncoderData) -> Callable[[Array], Array]:
         """Return the weighted sum over the paths of a graph, with constant weights."""
@@ -64,9 +65,9 @@ class NamedWeighting:
         """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
         from cge.models.path_prefixes import PrefixPropagation
 
-        if isinstance(self.module, EdgeWeighting | MetapathWeighting) or self.start is None:
+        if isinstance(self.module, EdgeWeighting | MetapathWeighting) or self.initial_weighting is None:
             raise TypeError("only networks use sampled paths")
-        prefixes = data.prefixes(self.start.name, self.start.edge_weighting, *self.sampled)
+        prefixes = data.prefixes(self.initial_weighting.name, self.initial_weighting.edge_weighting, *self.sampled)
         if starts is not None:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
         return PrefixPropagation(prefixes, data.step_vectors(self.sampled[1]), self.module, data.transitions)
@@ -88,7 +89,11 @@ class NamedWeighting:
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
         if closed_walks is None and rows is None:
-            closed_walks = closed_walk_weights(data.transitions, weights, hop_weights, nodes, symmetric)
+            closed_walks = data.closed_walks_by_weights.of(
+                nodes,
+                weights if symmetric is None else symmetric,
+                lambda some: closed_walk_weights(data.transitions, weights, hop_weights, some, symmetric),
+            )
             data.closed_walks[self.name] = nodes, closed_walks
         return label_propagation(data.transitions, weights, hop_weights, nodes, matrix, rows, symmetric, closed_walks)
 
@@ -108,7 +113,8 @@ class NamedWeighting:
         Edges of several types between two nodes count as one edge with their total weight; a network reads the first.
         """
         if isinstance(self.module, MetapathWeighting):
-            return self.module.path_weights(data.transitions, data.edge_inputs, data.uniform_weights(), paths)
+            uniform_weights, hops = data.uniform_weights(), len(self.edge_weighting.hop_weights) - 1
+            return self.module.path_weights(data.transitions, data.edge_inputs, uniform_weights, hops, paths)
         transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
         nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
         nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
@@ -116,13 +122,13 @@ class NamedWeighting:
         present = nodes[:, 1:] >= 0
         wanted = np.where(present, nodes[:, :-1] * transitions.num_nodes + nodes[:, 1:], keys[0])
         entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
-        weighting, weights = self.edge_weighting, np.zeros(len(paths))
+        weighting, relative_weights = self.edge_weighting, np.zeros(len(paths))
         valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hop_weights)) & (length > 0)
         edge_weights = weighting.normalized_weights(transitions, data.edge_inputs_of(weighting)), data.uniform_weights()
         relative_hops = weighting.normalized_hop_weights().astype(np.float64) * len(weighting.hop_weights)
-        values, walk = (np.add.reduceat(each.astype(np.float64), first) for each in edge_weights)
-        ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
-        weights[valid] = relative_hops[length[valid] - 1] * ratios.prod(axis=1)
+        weights, uniform_weights = (np.add.reduceat(each.astype(np.float64), first) for each in edge_weights)
+        ratios = np.where(present[valid], (weights / uniform_weights)[entries[valid]], 1.0)
+        relative_weights[valid] = relative_hops[length[valid] - 1] * ratios.prod(axis=1)
         if not isinstance(self.module, EdgeWeighting) and valid.any():
             import torch
 
@@ -131,5 +137,5 @@ class NamedWeighting:
             vectors = data.step_vectors(self.sampled[1])
             with torch.no_grad():
                 factors = self.module(vectors, torch.from_numpy(tokens), torch.from_numpy(length[valid]))
-            weights[valid] *= factors.double().numpy()
-        return weights.astype(np.float32)
+            relative_weights[valid] *= factors.double().numpy()
+        return relative_weights.astype(np.float32)

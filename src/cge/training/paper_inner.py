@@ -19,10 +19,10 @@ from cge.models.autograd import NodeFeatures, mean_squares, take_rows
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.targets import Task
+from cge.training.optimizers import OPTIMIZERS, Optimizer
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
 from cge.training.paper_parameters import Parameters, TrainingSettings, make_head
 from cge.training.skipgram import train_walks
-from cge.training.torch_state import load_optimizer, make_optimizer, optimizer_arrays
 from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
 
 MIN_PATH_NODES = 2  # a path of one node would train a node to predict itself
@@ -126,19 +126,19 @@ class InnerTraining:
             self._feature_scale = mean_squares(task.features)[:, None]
         self.optimizers = self._make_optimizers()
 
-    def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+    def _make_optimizers(self) -> dict[str, Optimizer]:
         """Return the optimizers of the head, of the tables that no kernel trains, and of an inductive encoder."""
         rate, encoder = self.settings.table_rate, self.parameters.encoder.parameters()
         table_kind = "sgd" if self.settings.optimizer == "auto" else self.settings.optimizer
         kind, head = self.settings.network_optimizer, self.parameters.head.parameters()
-        optimizers = {"head": make_optimizer(kind, head, self.settings.head_rate, self.settings.weight_decay)}
+        optimizers = {"head": OPTIMIZERS[kind]([(head, self.settings.weight_decay)], self.settings.head_rate)}
         if self.inductive:
-            optimizers["encoder"] = make_optimizer(kind, encoder, self.settings.encoder_rate)
+            optimizers["encoder"] = OPTIMIZERS[kind]([(encoder, 0.0)], self.settings.encoder_rate)
         if not self.uses_kernel:
             self._sources = torch.from_numpy(self.parameters.sources).requires_grad_()  # shares memory with the array
-            optimizers["sources"] = make_optimizer(table_kind, [self._sources], rate)
+            optimizers["sources"] = OPTIMIZERS[table_kind]([([self._sources], 0.0)], rate)
             if not self.inductive:
-                optimizers["encoder"] = make_optimizer(table_kind, encoder, rate)
+                optimizers["encoder"] = OPTIMIZERS[table_kind]([(encoder, 0.0)], rate)
         return optimizers
 
     def without_labels(self, nodes: Tensor) -> InnerTraining:
@@ -155,7 +155,7 @@ class InnerTraining:
         self.optimizers = self._make_optimizers() | {"head": self.optimizers["head"]}
         for name, optimizer in self.optimizers.items():
             if name != "head":
-                load_optimizer(optimizer, name, optimizer_arrays(other.optimizers[name], name))
+                optimizer.load(other.optimizers[name].arrays())
 
     def _learning_rate(self, progress: float) -> float:
         """Return the learning rate when this fraction of all epochs is done."""
@@ -237,8 +237,7 @@ class InnerTraining:
             self.parameters.encoder.weight.grad.div_(self._feature_scale.clamp(min=_MIN_MEAN_SQUARE))
         for name, optimizer in self.optimizers.items():
             if name != "head":
-                for group in optimizer.param_groups:
-                    group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate
+                optimizer.learning_rate = optimizer.initial_rate * rate / self.settings.table_rate
                 optimizer.step()
 
     def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:

@@ -28,9 +28,10 @@ from cge.arrays import Array
 from cge.models.path_networks import PathTree, PathWeighting
 from cge.randomness import generator
 from cge.sampling import PathTable, Walker, count_subpaths
+from cge.training.optimizers import OPTIMIZERS
 from cge.training.pair_objectives import PairObjective
 from cge.training.paper_inner import MIN_PATH_NODES, InnerProblem, InnerTraining
-from cge.training.torch_state import check_finite, make_optimizer, seeded
+from cge.training.torch_state import check_finite, seeded
 
 _MIN_WEIGHT, _MAX_WEIGHT = 0.2, 5.0  # of a = A / mean A: beyond them skip-gram can diverge (D7)
 _SCALE_FORCE = 40.0  # toward mean A = ½: the outer loss does not depend on the scale of A, which would drift (D18)
@@ -64,7 +65,7 @@ class PathWeightLearner:
             self.folds = [inner if task.outer_only else inner.without_labels(nodes) for nodes in task.folds]
         self.separated = task.outer_only
         kind, rate = self.settings.network_optimizer, self.settings.weighting_rate
-        self.optimizer = make_optimizer(kind, network.parameters(), rate)
+        self.optimizer = OPTIMIZERS[kind]([(network.parameters(), 0.0)], rate)
         at_fold = [np.isin(paths.end, fold.numpy()) for fold in task.folds]
         self._strata = [(np.flatnonzero(ends), np.flatnonzero(~ends)) for ends in at_fold]
         self.update_weights()

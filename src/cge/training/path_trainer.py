@@ -7,6 +7,7 @@ from abc import abstractmethod
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
 from cge.training.history import Epoch
+from cge.training.stored_state import TrainerState
 from cge.training.torch_state import EpochTrainer, load_module, module_arrays
 
 
@@ -60,6 +62,11 @@ class PathTrainer(EpochTrainer):
         classifier = deepcopy(self.classifier)
         load_module(classifier, "classifier", self.best)
         return classifier
+
+    def continue_from(self, state: TrainerState) -> None:
+        """Continue the training of another classifier of the same kind; none of its epochs is the best."""
+        self.load(state)
+        self.best_epoch, self.best_score = len(self.epochs), (-np.inf, 0.0)
 
     @torch.no_grad()
     def best_scores(self, nodes: Tensor | None = None) -> Tensor:

@@ -25,6 +25,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _TILE = 4  # rows whose scores are computed together
 _REUSE = 2  # centers that share a negative
 _LINE = 16  # float32 numbers in a cache line
+_SPECIALIZED = 32  # dimension from which a kernel of its own is worth the five seconds of compiling it
 _LIMIT, _PER_UNIT = 8.0, 256.0  # scores are clipped to ± 8
 _SIGMOID = (1 / (1 + np.exp(-(np.arange(int(2 * _LIMIT * _PER_UNIT)) + 0.5) / _PER_UNIT + _LIMIT))).astype(np.float32)
 
@@ -62,7 +63,7 @@ def train_walks(
     `targets`. `row_of (n,)` is the row of each node in `targets`, where nodes of one part share rows. All parts of the
     graph are trained on a `chunk` of walks before any part continues with the next one.
     """
-    block = _block_kernel(sources.shape[1])
+    block = _block_kernel(sources.shape[1] if sources.shape[1] >= _SPECIALIZED else 0)
     output = targets if target_gradient is None else target_gradient
     weights = np.empty(0, np.float32) if weights is None else weights
     base = np.empty(0, np.int64) if base is None else base
@@ -83,6 +84,33 @@ def train_walks(
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
     return int(counts.sum())
+
+
+def train_bucket(
+    walks: Array,
+    first: int,
+    tables: tuple[Array, Array],
+    nodes: tuple[Array, Array],
+    parts: tuple[int, int],
+    negative_table: tuple[Array, Array, Array],
+    *,
+    window: int,
+    learning_rates: tuple[float, float],
+    negatives: int,
+    random_key: np.uint64,
+) -> int:
+    """Train tables that have only the rows of one block of pairs, on all `walks`; return the number of pairs.
+
+    Nodes of the walks are numbered for this block: a center's number is its row in the first table, and `nodes` are
+    part and row in the second table of each. `negative_table` has rows of the second table, thresholds and aliases.
+    """
+    dim = tables[0].shape[1]
+    slope = (learning_rates[1] - learning_rates[0]) / max(len(walks) - 1, 1)
+    rates = (np.float32(learning_rates[0]), np.float32(slope), np.float32(0.0))
+    settings = ((window, window), rates, (negatives, 1.0), (np.empty(0, np.float32), np.empty(0, np.int64), 2))
+    block = _block_kernel(dim if dim >= _SPECIALIZED else 0)
+    batch = (walks, 0, len(walks), first)
+    return int(block(batch, nodes, parts, negative_table, settings, random_key, (*tables, tables[1], _SIGMOID)))
 
 
 @kernel
@@ -114,15 +142,19 @@ def _find_contexts(walk: Array, nodes: Any, parts: tuple[int, int], reach: int, 
 
 
 @cache
-def _block_kernel(dim: int) -> Any:
-    """Compile the kernel of one block for vectors of length `dim`: a known length lets the compiler unroll."""
-    lines = -(-dim // _LINE)
+def _block_kernel(known_dim: int) -> Any:
+    """Compile the kernel of one block for vectors of length `known_dim`, or of any length if it is 0.
+
+    A known length lets the compiler unroll.
+    """
 
     @float_kernel
     def block(batch: Any, nodes: Any, parts: Any, alias_table: Any, settings: Any, key: np.uint64, tables: Any) -> int:
         (walks, walk, end, first), (drawn_rows, threshold, alias) = batch, alias_table
         (back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest) = settings
         (first_rate, slope, target_rate), (sources, targets, output, sigmoid) = rates, tables
+        dim = known_dim if known_dim > 0 else sources.shape[1]
+        lines = (dim + _LINE - 1) // _LINE
         length, reach, weighted = walks.shape[1], back + ahead, len(weights) > 0
         capacity = reach + max(int(negatives_per_context * reach), 1) + _TILE
         # While one center is trained, the rows of the next one are prefetched.

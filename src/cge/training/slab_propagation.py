@@ -29,28 +29,21 @@ from cge.models.row_products import (
     add_product,
     fit_blocks,
     horner,
-    mean_product,
     walk_matrix,
 )
 from cge.parallel import resolve_jobs, split_blocks
+from cge.training.slab_columns import (
+    ROW_RANGE,
+    HopRows,
+    column_scale,
+    fill_scaled,
+    inverse_lengths,
+    labeled_rows,
+    scaled_rows,
+    squared_lengths,
+)
 
 Progress = Callable[[str, int, int | None], None]
-
-ROW_RANGE = 1 << 16  # rows that are read at once
-_MIN_LENGTH, _MIN_SPREAD = 1e-5, 1e-30  # as in `cge.training.encoder_data`
-
-
-@dataclass(frozen=True)
-class HopRows:
-    """Rows of M_b^k X that are kept: exponents b, each with its largest k; `places` are their numbers in files."""
-
-    hops: tuple[tuple[float, int], ...]
-
-    @property
-    def places(self) -> dict[tuple[float, int], int]:
-        """The place of each (b, k)."""
-        pairs = [(b, k) for b, last in self.hops for k in range(last + 1)]
-        return {pair: place for place, pair in enumerate(pairs)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +96,7 @@ class SlabTasks:
     @cached_property
     def stored(self) -> StoredGraph:
         """The graph; a worker that sees another one, or none, is refused."""
-        try:
-            stored = open_graph(self.graph)
-        except FileFormatError:
-            if Path(self.graph).exists():
-                raise
-            problem = f"a worker does not see the stored graph {self.graph}"
-            raise InputError(problem, hint="put it in a folder that all machines share") from None
-        if stored.fingerprint != self.fingerprint:
-            problem = f"a worker sees another stored graph in {self.graph}"
-            raise InputError(problem, hint="put it in a folder that all machines share")
-        return stored
+        return open_shared(self.graph, self.fingerprint)
 
     @cached_property
     def blocks(self) -> BlockSizes:
@@ -161,30 +144,19 @@ class SlabTasks:
         if path.exists():
             return
         self.stored.verify([self.stored.slab_names[number]])
-        slab, ranges = self._slab(number), split_blocks(self.stored.num_nodes, ROW_RANGE)
-        count = max(self.stored.num_nodes, 1)
-        mean = sum((slab[a:b].sum(axis=0, dtype=np.float64) for a, b in ranges), np.zeros(slab.shape[1])) / count
-        squares = sum((np.square(slab[a:b] - mean).sum(axis=0) for a, b in ranges), np.zeros(slab.shape[1]))
-        spread = np.sqrt(squares / count)
-        spread = np.where(spread > np.maximum(1e-5 * np.abs(mean), _MIN_SPREAD), spread, np.inf)
-        save_array(self.folder / f"scale-{number:04d}.npy", np.stack([mean, spread]).astype(np.float32))
-        lengths = [np.square(self._scaled(number, a, b), dtype=np.float64).sum(axis=1) for a, b in ranges]
-        save_array(path, np.concatenate([*lengths, np.empty(0)]))
+        slab = self._slab(number)
+        scale = column_scale(slab)
+        save_array(self.folder / f"scale-{number:04d}.npy", scale)
+        save_array(path, squared_lengths(slab, scale))
 
     def _slab(self, number: int) -> FileArray:
         return FileArray(self.stored.folder / self.stored.slab_names[number])
-
-    def _scaled(self, number: int, first: int, stop: int) -> Array:
-        """Return rows of a slab, centered and scaled."""
-        center, spread = np.load(self.folder / f"scale-{number:04d}.npy")
-        return np.asarray((self._slab(number)[first:stop] - center) / spread)
 
     def _inverse_lengths(self) -> Array:
         squares = np.zeros(self.stored.num_nodes)
         for number in range(len(self.stored.slab_names)):
             squares += np.load(self.folder / f"squares-{number:04d}.npy")
-        lengths = np.sqrt(squares)
-        return np.where(lengths > _MIN_LENGTH, 1 / np.maximum(lengths, _MIN_LENGTH), 0.0).astype(np.float32)
+        return inverse_lengths(squares)
 
     @cached_property
     def lengths(self) -> Array:
@@ -193,7 +165,8 @@ class SlabTasks:
 
     def inputs(self, number: int, first: int, stop: int) -> Array:
         """Return the inputs of some nodes, columns of one slab: scaled features with rows of unit length."""
-        return np.asarray(self._scaled(number, first, stop) * self.lengths[first:stop, None])
+        scale = np.load(self.folder / f"scale-{number:04d}.npy")
+        return np.asarray(scaled_rows(self._slab(number), scale, first, stop) * self.lengths[first:stop, None])
 
     def dense_scale(self) -> tuple[Array, Array]:
         """Return mean and standard deviation of the features, `(f,)` each."""
@@ -213,12 +186,6 @@ class SlabTasks:
         with TemporaryDirectory(dir=self.work, prefix="task-") as folder:
             yield [FileArray.create(Path(folder) / f"{k}.npy", shape, np.float32) for k in range(count)]
 
-    def _fill(self, array: Any, exponent: float, rows: Callable[[int, int], Array]) -> None:
-        """Write D^exponent x into an array, for x that is computed by ranges of rows."""
-        for first, stop in split_blocks(self.stored.num_nodes, ROW_RANGE):
-            factor = self.matrix.degree[first:stop, None] ** exponent
-            array[first:stop] = (rows(first, stop) * factor).astype(np.float32)
-
     def labeled_rows(self, kept: HopRows, nodes: Array, number: int) -> None:
         """Write the rows of `nodes`, ascending, of M_b^k X of a slab, `(places, k, s)`."""
         path = self.folder / f"rows-{number:04d}.npy"
@@ -227,15 +194,10 @@ class SlabTasks:
         width = self._slab(number).shape[1]
         result = np.empty((len(kept.places), len(nodes), width), np.float32)
         for low, high in split_blocks(width, self.blocks.width):
-            with self._arrays(high - low, 2) as (current, other):
-                for b, last in kept.hops:
-                    self._fill(current, -b, partial(self._columns, Output("", number, b, ()), (low, high)))
-                    factor = (self.matrix.degree[nodes, None] ** b).astype(np.float32)
-                    for k in range(last + 1):
-                        if k:
-                            mean_product(self.matrix, current, other, self.blocks, self.n_jobs)
-                            current, other = other, current
-                        result[kept.places[b, k], :, low:high] = current.take(nodes, *_rows_axis(current)) * factor
+            rows = partial(self._columns, Output("", number, 0.0, ()), (low, high))
+            with self._arrays(high - low, 2) as arrays:
+                part = labeled_rows(self.matrix, kept, nodes, rows, arrays, self.blocks, self.n_jobs)
+            result[:, :, low:high] = part
         save_array(path, result)
 
     def propagate(self, output: Output) -> None:
@@ -248,7 +210,7 @@ class SlabTasks:
         result = FileArray.create(temporary, (self.stored.num_nodes, 0 if only_lengths else width), np.float32)
         for low, high in split_blocks(width, self.blocks.width):
             with self._arrays(high - low, 3) as (inputs, total, other):
-                self._fill(inputs, -b, partial(self._columns, output, (low, high)))
+                fill_scaled(inputs, self.matrix.degree, -b, partial(self._columns, output, (low, high)))
                 total = horner(self.matrix, inputs, [*output.hop_weights], (total, other), self.blocks, self.n_jobs)
                 for first, stop in split_blocks(self.stored.num_nodes, ROW_RANGE):
                     part = total[first:stop] * (self.matrix.degree[first:stop, None] ** b).astype(np.float32)
@@ -283,6 +245,21 @@ class SlabTasks:
         return total
 
 
+def open_shared(folder: str, fingerprint: str) -> StoredGraph:
+    """Open the stored graph of a task; a worker that sees another one, or none, is refused."""
+    try:
+        stored = open_graph(folder)
+    except FileFormatError:
+        if Path(folder).exists():
+            raise
+        problem = f"a worker does not see the stored graph {folder}"
+        raise InputError(problem, hint="put it in a folder that all machines share") from None
+    if stored.fingerprint != fingerprint:
+        problem = f"a worker sees another stored graph in {folder}"
+        raise InputError(problem, hint="put it in a folder that all machines share")
+    return stored
+
+
 def run_tasks(
     engine: Engine, task: Callable[[Any], Any], blocks: Sequence[Any], name: str, progress: Progress
 ) -> list[Any]:
@@ -292,7 +269,3 @@ def run_tasks(
         results.append(result)
         progress(name, len(results), len(blocks))
     return results
-
-
-def _rows_axis(array: Any) -> tuple[int, ...]:
-    return (0,) if isinstance(array, np.ndarray) else ()

@@ -1,19 +1,18 @@
-"""PyTorch modules and optimizers as arrays by name; seeds and threads of PyTorch; epochs and state of a training."""
+"""PyTorch modules as arrays by name; seeds and threads of PyTorch; epochs and state of a training."""
 
 from __future__ import annotations
 
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
@@ -55,7 +54,7 @@ class EpochTrainer(ABC):
 
     @abstractmethod
     def _parts(self) -> dict[str, Any]:
-        """Return modules, optimizers and `Parameters` that training changes, by name."""
+        """Return what training changes, by name: modules, and what has `arrays()` and `load()`."""
 
     def run(self, stop_after: int | None = None, callback: Callback = None, on_state: StateCallback = None) -> None:
         """Train up to the last epoch, up to epoch `stop_after`, or until patience ends; a later call continues."""
@@ -74,8 +73,6 @@ class EpochTrainer(ABC):
         for name, part in self._parts().items():
             if isinstance(part, nn.Module):
                 arrays |= module_arrays(part, name)
-            elif isinstance(part, torch.optim.Optimizer):
-                arrays |= optimizer_arrays(part, name)
             else:
                 arrays |= {f"{name}.{key}": array for key, array in part.arrays().items()}
         arrays["best_score"] = np.array(self.best_score, np.float64)  # −∞ before the first eligible epoch
@@ -87,8 +84,6 @@ class EpochTrainer(ABC):
             for name, part in self._parts().items():
                 if isinstance(part, nn.Module):
                     load_module(part, name, saved.arrays)
-                elif isinstance(part, torch.optim.Optimizer):
-                    load_optimizer(part, name, saved.arrays)
                 else:
                     part.load(arrays_below(saved.arrays, f"{name}."))
             best = arrays_below(saved.arrays, "best.")
@@ -142,31 +137,3 @@ def check_finite(value: float | Array, problem: str, parameter: str, now: float)
     if not np.isfinite(value).all():
         hint = Message("try a tenth of ", Param(parameter), f" (now {now:g})")
         raise InputError(problem, parameter=parameter, hint=hint)
-
-
-def make_optimizer(
-    kind: str, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0
-) -> torch.optim.Optimizer:
-    """Return an optimizer: "sgd" (as in the paper), "adam" or "adagrad"."""
-    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
-    kinds["adam"] = partial(torch.optim.Adam, fused=True)
-    optimizer: torch.optim.Optimizer = kinds[kind](list(parameters), lr=learning_rate, weight_decay=weight_decay)
-    return optimizer
-
-
-def optimizer_arrays(optimizer: torch.optim.Optimizer, name: str) -> dict[str, Array]:
-    """Return copies of the state of an optimizer, named `name.parameter.key`."""
-    arrays: dict[str, Array] = {}
-    for number, state in optimizer.state_dict()["state"].items():
-        present = {key: value for key, value in state.items() if value is not None}
-        arrays |= {f"{name}.{number}.{key}": torch.as_tensor(value).numpy().copy() for key, value in present.items()}
-    return arrays
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, name: str, arrays: Mapping[str, Array]) -> None:
-    """Load the result of `optimizer_arrays`."""
-    state: dict[int, dict[str, Any]] = {}
-    for part, array in arrays_below(arrays, f"{name}.").items():
-        number, key = part.split(".")
-        state.setdefault(int(number), {})[key] = torch.tensor(array)
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

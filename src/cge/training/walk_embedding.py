@@ -1,4 +1,4 @@
-"""Unsupervised node vectors: skip-gram on random walks, or a factorization of the log co-occurrence on them."""
+"""Unsupervised node vectors: skip-gram on random walks, or a factorization of their log co-occurrence or of edges."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _BATCH = 4 * _CHUNK  # walks in memory at once
 LEARNING_RATE = 0.05
 _LAST_RATE = 1e-4  # final learning rate, relative to the first
 _CACHE_LINE = 64  # bytes: rows aligned with cache lines are read and written faster
-MAX_FACTORIZED_NODES = 20_000  # above, the quadratic time is minutes
 _RANK = 256  # eigenvectors of the graph
 _OVERSAMPLING = 32  # additional random directions, for the accuracy of the last eigenvectors
+_NEGATIVE_EXPONENT = 0.75  # of the frequency of a node, as in skip-gram
+_ITERATIONS = 3  # of the factorization of edges
 _BLOCK = 1_000  # rows of the matrix at once
 
 
@@ -114,11 +115,45 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
     return embedding
 
 
+@one_thread()
+def factorize_edges(graph: Graph, dim: int, seed: int = 0, n_jobs: int | None = None) -> Array:
+    """Return vectors `(n, dim)` float32: left singular vectors of the sparse matrix log max(1, P / q), times √σ.
+
+    P = D⁻¹A are the steps of a walk, and q_v ∝ (Σ_u P_uv)^¾ is how often skip-gram draws a node as a negative: the case
+    of one step of `factorize_walks`, in linear time (Zhang et al. 2019, "ProNE", Eq. 3, without propagation). Edges of
+    a directed graph count in both directions. A node without edges has a vector of zeros.
+    """
+    adjacency = sp.csr_array(graph.to_scipy(), dtype=np.float64)
+    adjacency = sp.csr_array(adjacency + adjacency.T) if graph.directed else adjacency
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    steps = sp.csr_array(sp.diags_array(1 / np.where(degrees > 0, degrees, 1)) @ adjacency)  # P
+    frequency = np.asarray(steps.sum(axis=0)).ravel() ** _NEGATIVE_EXPONENT
+    frequency /= max(frequency.sum(), 1e-300)
+    values = np.log(np.maximum(steps.data / frequency[steps.indices], 1.0))
+    matrix = sp.csr_array((values.astype(np.float32), steps.indices, steps.indptr), shape=steps.shape)
+    transposed = sp.csr_array(matrix.T)
+
+    def product(x: Tensor) -> Tensor:
+        return torch.from_numpy(sparse_product(matrix, sparse_product(transposed, x.numpy(), n_jobs), n_jobs))
+
+    count = min(dim, len(graph))
+    random = generator(seed, "edges")
+    squares, vectors = leading_eigenvectors(product, len(graph), count, _ITERATIONS, random, torch.float32)
+    embedding = np.zeros((len(graph), dim), np.float32)
+    embedding[:, :count] = (vectors * squares.clamp(min=0) ** 0.25).numpy()  # √σ
+    return embedding
+
+
 def leading_eigenvectors(
-    product: Callable[[Tensor], Tensor], size: int, count: int, iterations: int, random: np.random.Generator
+    product: Callable[[Tensor], Tensor],
+    size: int,
+    count: int,
+    iterations: int,
+    random: np.random.Generator,
+    dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
     """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011)."""
-    basis = torch.from_numpy(random.standard_normal((size, min(count + _OVERSAMPLING, size))))
+    basis = torch.from_numpy(random.standard_normal((size, min(count + _OVERSAMPLING, size)))).to(dtype)
     for _ in range(iterations):
         basis, _ = torch.linalg.qr(product(basis))
     small = basis.T @ product(basis)

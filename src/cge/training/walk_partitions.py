@@ -61,9 +61,14 @@ def partition_nodes(probability: Array, count: int, seed: int) -> NodePartition:
 @kernel
 def _assign_parts(order: Array, probability: Array, count: int, part_of: Array) -> None:
     """Assign `count` nodes at a time, the most probable to the part with the lowest total: blocks take equal time."""
-    totals = np.zeros(count)
+    totals, parts = np.zeros(count), np.empty(count, np.int64)
     for start in range(0, len(order), count):
-        parts = np.argsort(totals, kind="mergesort")
+        for part in range(count):  # sort parts by their totals; equal ones stay in order
+            k = part
+            while k > 0 and totals[parts[k - 1]] > totals[part]:
+                parts[k] = parts[k - 1]
+                k -= 1
+            parts[k] = part
         for k in range(start, min(start + count, len(order))):
             part = parts[k - start]
             part_of[order[k]] = part

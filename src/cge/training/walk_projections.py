@@ -1,6 +1,6 @@
 """Features for graphs without any: random projections of random walks, in closed form, at any size.
 
-With P = D^(−1) G and a random matrix R `(n, d)`, the rows of P^k D^½ R are projections of the distributions of walks of
+With P = D^(−1) G and a random matrix R `(n, d)`, the rows of P^k D R are projections of the distributions of walks of
 k steps: nodes from which walks end at the same nodes have similar rows (Chen et al. 2019, "Fast and Accurate Network
 Embeddings via Very Sparse Random Projection"). Most columns are of long walks, every fourth slab is of short ones.
 """
@@ -19,10 +19,12 @@ from cge.errors import InputError
 from cge.models.row_products import FileArray, mean_product
 from cge.parallel import split_blocks
 from cge.randomness import generator
-from cge.training.slab_propagation import ROW_RANGE, Progress, SlabTasks, run_tasks
+from cge.training.slab_columns import ROW_RANGE, fill_scaled
+from cge.training.slab_propagation import Progress, SlabTasks, run_tasks
 
-_LONG, _SHORT = 16, 2  # steps of walks: long ones suit sparse graphs, short ones dense graphs
-_EXPONENT = 0.5
+# Steps of walks (long ones suit sparse graphs, short ones dense graphs), every how many slabs are of short walks, and
+# the exponent of the degree: selected on validation labels by `scripts/select_projections.py`.
+LONG, SHORT, SHORT_EVERY, EXPONENT = 32, 3, 4, 1.0
 
 
 def add_projections(
@@ -65,8 +67,8 @@ class _ProjectionTasks(SlabTasks):
 
         result = FileArray.create(path.with_name(path.name + ".tmp"), (self.stored.num_nodes, width), np.float32)
         with self._arrays(width, 2) as (current, other):
-            self._fill(current, _EXPONENT, random_rows)
-            for _ in range(_SHORT if number % 4 == 3 else _LONG):
+            fill_scaled(current, self.matrix.degree, EXPONENT, random_rows)
+            for _ in range(SHORT if number % SHORT_EVERY == SHORT_EVERY - 1 else LONG):
                 mean_product(self.matrix, current, other, self.blocks, self.n_jobs)
                 current, other = other, current
             for first, stop in split_blocks(self.stored.num_nodes, ROW_RANGE):

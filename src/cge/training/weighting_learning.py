@@ -22,32 +22,33 @@ _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer st
 
 def closed_form_weighting(evaluator: CandidateEvaluator, name: str) -> NamedWeighting:
     """Return a weighting in which nothing is learned."""
-    same, hops, data = WEIGHTINGS[name].same_metapaths, evaluator.settings.hops, evaluator.data
-    if same is None:
+    equal, hops, data = WEIGHTINGS[name].equal_metapaths, evaluator.settings.hops, evaluator.data
+    if equal is None:
         return NamedWeighting(name, closed_form(name, data.edge_scale.names, hops))
-    edges, b = same
+    edges, b = equal
     metapaths = list_metapaths(data.edge_inputs, evaluator.task.train.numpy(), hops if edges is None else edges)
     module = MetapathWeighting(metapaths, [1 / len(metapaths)] * len(metapaths), b)
-    return NamedWeighting(name, module, start=closed_form_weighting(evaluator, "degree" if b else "uniform"))
+    edge_weighting = closed_form_weighting(evaluator, "degree" if b else "uniform")
+    return NamedWeighting(name, module, initial_weighting=edge_weighting)
 
 
 def learn_weighting(
     evaluator: CandidateEvaluator,
     weighting: str | Callable[[int], PathWeighting],
-    start: NamedWeighting,
+    initial_weighting: NamedWeighting,
     name: str,
 ) -> tuple[NamedWeighting, OuterResult]:
     """Return edge weights, weights of metapaths or a path network, and how the outer problem ended.
 
-    `start` has the initial weights; a network samples paths by it. `name` is that of a weighting passed as a callable.
+    A network samples paths by the `initial_weighting`. `name` is that of a weighting passed as a callable.
     """
     spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
     if spec is not None and spec.metapaths:
-        return _learn_metapaths(evaluator, spec.name, start)
+        return _learn_metapaths(evaluator, spec.name, initial_weighting)
     data, task, seed = evaluator.data, evaluator.task, evaluator.settings.seed
     settings = replace(evaluator.work.outer_settings(len(task.folds)), n_jobs=data.n_jobs)
     if spec is not None and spec.network is None:
-        learned = NamedWeighting(spec.name, deepcopy(start.module))
+        learned = NamedWeighting(spec.name, deepcopy(initial_weighting.module))
         learned.edge_weighting.by_relation = spec.by_relation
         edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
         propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
@@ -56,7 +57,7 @@ def learn_weighting(
             network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
         network.init_uniform()
         sampled = (evaluator.settings.walks_per_node, seed)
-        learned = NamedWeighting(name if spec is None else spec.name, network, sampled, start)
+        learned = NamedWeighting(name if spec is None else spec.name, network, sampled, initial_weighting)
         propagation = learned.trainable(data, task.train.numpy())
         settings = replace(settings, nodes=_NETWORK_NODES)
     inputs = data.tensor_inputs("l2")
@@ -67,10 +68,10 @@ def learn_weighting(
 
 
 def _learn_metapaths(
-    evaluator: CandidateEvaluator, name: str, start: NamedWeighting
+    evaluator: CandidateEvaluator, name: str, initial_weighting: NamedWeighting
 ) -> tuple[NamedWeighting, OuterResult]:
-    """Learn weights of metapaths, from those of `start`, in which all are the same."""
-    data, module = evaluator.data, deepcopy(start.module)
-    given: Any = (data.edge_inputs, data.inputs("l2"), module, evaluator.settings.seed, evaluator.class_weights)
-    outcome = learn_metapath_weights(evaluator.task, *given)
-    return replace(start, name=name, module=module), outcome
+    """Learn weights of metapaths, from those of `initial_weighting`, which are equal."""
+    data, module = evaluator.data, deepcopy(initial_weighting.module)
+    arguments: Any = (data.edge_inputs, data.inputs("l2"), module, evaluator.settings.seed, evaluator.class_weights)
+    outcome = learn_metapath_weights(evaluator.task, *arguments)
+    return replace(initial_weighting, name=name, module=module), outcome

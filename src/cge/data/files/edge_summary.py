@@ -14,6 +14,7 @@ from cge.arrays import Array
 from cge.data.files.dialect import TextOptions, inspect_text
 from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
 from cge.data.files.formats import find_format
+from cge.data.files.node_tables import is_index_name
 from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph
 
@@ -109,11 +110,13 @@ def _unread_column_note(layout: Layout, weighted: bool | None) -> Iterator[str]:
         names = " and ".join(format_value(layout.columns[part]) for part in ("source", "target"))
         note = f"the first column was read as an index, and the columns {names} as source and target; "
         yield Message(note, Message.of("{source} and {target} name others"))
-    elif layout.unread and len(layout.columns) == 2 and weighted is None:
-        what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
+        return
+    unread = [column for column in layout.unread if not is_index_name(str(column))]
+    if unread and len(layout.columns) == 2 and weighted is None:
+        what = "column {} is" if len(unread) == 1 else "columns {} are"
         template = "{weight} or {edge_type} names one that holds weights or types, {weighted} says that none does"
-        unread = f"the {what.format(format_list(layout.unread))} not read; "
-        yield Message(unread, Message.of(template, weighted=False))
+        about = f"the {what.format(format_list(unread))} not read; "
+        yield Message(about, Message.of(template, weighted=False))
 
 
 def _first_node_note(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[str]:

@@ -20,7 +20,7 @@ from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
 from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
-from cge.data.files.node_tables import is_index_name
+from cge.data.files.node_tables import counts_up, is_index_name, look_like_ids
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
 from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, decode_names
@@ -40,7 +40,10 @@ _NO_ATTRIBUTES = "{}"  # what NetworkX writes after an edge that has no attribut
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """Options of the caller for an edge list; None means that it is inferred. Columns are names, or numbers from 1."""
+    """Options of the caller for an edge list; None means that it is inferred. Columns are names, or numbers from 1.
+
+    `usual_names` are names of the columns of sources and targets in an earlier file: a first row with both is a header.
+    """
 
     source: Column = None
     target: Column = None
@@ -50,6 +53,7 @@ class EdgeOptions:
     ids: str = "auto"
     text: TextOptions = field(default_factory=TextOptions)
     edge_features: Sequence[str | int] = ()
+    usual_names: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.ids not in ("auto", "int", "str"):
@@ -62,6 +66,12 @@ class EdgeOptions:
     def columns(self) -> tuple[Column, ...]:
         """The columns of sources, targets, weights and types."""
         return self.source, self.target, self.weight, self.edge_type
+
+    @property
+    def endpoint_names(self) -> list[tuple[str, ...]]:
+        """Pairs of names of the columns of sources and targets, in lower case."""
+        usual = tuple(name.strip().lower() for name in self.usual_names or ())
+        return [*([usual] if usual else []), *ENDPOINT_NAMES]
 
 
 @dataclass(frozen=True)
@@ -208,18 +218,18 @@ def _refuse_attributes(path: Path, values: Array) -> None:
 
 def has_edge_header(dialect: Dialect, options: EdgeOptions) -> bool:
     """Return whether the first row of a text file names the columns."""
-    names = [name.lower() for name in dialect.rows[0]]
+    names = [name.strip().lower() for name in dialect.rows[0]]
     if any(isinstance(column, str) for column in (*options.columns, *options.edge_features)):
         return True
-    if any(source in names and target in names for source, target in ENDPOINT_NAMES):
+    if any(source in names and target in names for source, target in options.endpoint_names):
         return True
     if len(dialect.rows) < 2 or dialect.columns < 2:
         return False
-    counted = len(dialect.sample) > _MIN_COUNTED and _counts([row[0] for row in dialect.sample[1:]])
+    counted = len(dialect.sample) > _MIN_COUNTED and counts_up([row[0] for row in dialect.sample[1:]])
     if is_index_name(names[0]) or (dialect.columns > 2 and counted and not is_integer(names[0])):
         return True
-    given = enumerate((options.source, options.target))
-    columns = [option - 1 if isinstance(option, int) else k for k, option in given]
+    endpoints = enumerate((options.source, options.target))
+    columns = [option - 1 if isinstance(option, int) else k for k, option in endpoints]
     first, second = ([row[column] for column in columns if column < len(row)] for row in dialect.rows)
     return not any(map(is_integer, first)) and len(second) == 2 and all(map(is_integer, second))
 
@@ -230,7 +240,7 @@ def choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
     line = table.dialect.first_line if table.dialect else None
     row = table.dialect.first_data_row if table.dialect else None
     lower = [name.strip().lower() for name in names or ()]
-    pair = next((pair for pair in ENDPOINT_NAMES if pair[0] in lower and pair[1] in lower), None)
+    pair = next((pair for pair in options.endpoint_names if pair[0] in lower and pair[1] in lower), None)
     columns = {"source": lower.index(pair[0]), "target": lower.index(pair[1])} if pair else {"source": 0, "target": 1}
     after_index = None if pair else _after_index(table, options)
     columns = after_index or columns
@@ -279,7 +289,7 @@ def _after_index(table: Table, options: EdgeOptions) -> dict[str, int] | None:
     known = {*WEIGHT_NAMES, *TYPE_NAMES}
     others = [k for k in range(1, table.width) if not names or names[k].strip().lower() not in known]
     if dialect is not None:
-        others = [k for k in others if _look_like_ids([row[k] for row in rows if k < len(row)])]
+        others = [k for k in others if look_like_ids([row[k] for row in rows if k < len(row)])]
     if names is None and others != [1, 2]:
         return None
     if len(others) == 2 and (names is not None or not all(is_integer(row[2]) for row in rows)):
@@ -295,24 +305,15 @@ def _after_index(table: Table, options: EdgeOptions) -> dict[str, int] | None:
 
 def _skips_index(table: Table, columns: Mapping[str, int], options: EdgeOptions) -> bool:
     """Return whether the first column was taken for an index."""
-    given = options.source is not None or options.target is not None
+    named = options.source is not None or options.target is not None
     unnamed = table.names is not None and is_index_name(table.names[0])
-    return 0 not in columns.values() and not given and (unnamed or _after_index(table, options) is not None)
+    return 0 not in columns.values() and not named and (unnamed or _after_index(table, options) is not None)
 
 
 def _counts_rows(table: Table) -> bool:
     """Return whether the first column of text counts the rows, as far as they were inspected."""
     rows = [] if table.dialect is None else table.dialect.sample[int(table.dialect.header) :]
-    return len(rows) >= _MIN_COUNTED and _counts([row[0] for row in rows])
-
-
-def _counts(values: Sequence[str]) -> bool:
-    return any(values == [str(k) for k in range(start, start + len(values))] for start in (0, 1))
-
-
-def _look_like_ids(values: Sequence[str]) -> bool:
-    """Return whether values are integers, or text that is no number."""
-    return all(is_integer(value) for value in values) or all(parse_number(value) is None for value in values)
+    return len(rows) >= _MIN_COUNTED and counts_up([row[0] for row in rows])
 
 
 def _expects_weights(options: EdgeOptions, count: int) -> bool:

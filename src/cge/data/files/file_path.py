@@ -52,9 +52,9 @@ def name_file(path: Path) -> Iterator[None]:
         raise FileFormatError(path, error.message) from None
 
 
-def expand_paths(given: FilePath | Sequence[FilePath] | None) -> list[Path]:
+def expand_paths(files: FilePath | Sequence[FilePath] | None) -> list[Path]:
     """Return the paths of files; a pattern such as `edges/*.csv` stands for all files that it matches, sorted."""
-    items: Iterable[Any] = [] if given is None else given if isinstance(given, list | tuple) else [given]
+    items: Iterable[Any] = [] if files is None else files if isinstance(files, list | tuple) else [files]
     paths: list[Path] = []
     for path in map(file_path, items):
         several = sorted(glob(str(path))) if has_magic(str(path)) and not path.exists() else []  # noqa: PTH207

@@ -116,8 +116,8 @@ def read_graph(
         raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
     if _is_stored(edges):
-        given = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
-        return _read_stored(edges, given | {"directed": directed or None, "options": options})[0]
+        arguments = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
+        return _read_stored(edges, arguments | {"directed": directed or None, "options": options})[0]
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
     flags |= {"missing_features": missing_features, "node_types": node_types}
     flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
@@ -141,8 +141,8 @@ def read_graph_with_summary(
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
     if _is_stored(edges):
-        given = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
-        return _read_stored(edges, given | {"directed": directed or None, "options": options})
+        arguments = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
+        return _read_stored(edges, arguments | {"directed": directed or None, "options": options})
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     flags |= {"node_types": node_types, "reverse_edges": reverse_edges, "missing_features": missing_features}
     flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
@@ -156,12 +156,12 @@ def _is_stored(edges: FilePath | Mapping[str, FilePath]) -> bool:
     return not isinstance(edges, Mapping) and (file_path(edges) / "graph.json").is_file()
 
 
-def _read_stored(folder: Any, given: Mapping[str, Any]) -> tuple[Graph, EdgeSummary]:
+def _read_stored(folder: Any, arguments: Mapping[str, Any]) -> tuple[Graph, EdgeSummary]:
     """Open a stored graph, which has its own features and directions."""
     from cge.data.stored import open_graph
 
-    options = given["options"]
-    used = [name for name, value in given.items() if value is not None and name != "options"]
+    options = arguments["options"]
+    used = [name for name, value in arguments.items() if value is not None and name != "options"]
     used += [name for name in ("source", "target", "weight", "edge_type") if getattr(options, name) is not None]
     if used:
         problem = Message.of(f"{{{used[0]}}} is for files of edges, and {folder} is a stored graph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,16 @@ def is_index_name(name: str) -> bool:
     (True, True, False)
     """
     return name.strip().lower() in _INDEX_NAMES
+
+
+def look_like_ids(values: Sequence[str]) -> bool:
+    """Return whether values are integers, or text that is no number."""
+    return all(is_integer(value) for value in values) or all(parse_number(value) is None for value in values)
+
+
+def counts_up(values: Sequence[str]) -> bool:
+    """Return whether values count from 0 or 1."""
+    return any(values == [str(k) for k in range(start, start + len(values))] for start in (0, 1))
 
 
 def _has_node_list_header(dialect: Dialect) -> bool:

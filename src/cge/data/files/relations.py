@@ -16,7 +16,7 @@ from cge.data.files.formats import find_format
 from cge.data.files.labels import LabelTable, first_conflict, read_label_table
 from cge.data.files.node_tables import align_features, check_nodes, read_feature_table
 from cge.data.files.table import TextRules
-from cge.errors import FileFormatError, InputError, Message, format_list, format_value
+from cge.errors import FileFormatError, InputError, Message, Param, format_list, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex, factorize
 
@@ -74,7 +74,7 @@ def _features(
     names = dict.fromkeys(name for table in tables for name in table.features or {})
     missing = next((name for name in requested if str(name) not in names), None)
     if missing is not None:
-        raise InputError(f"no file of edges has a column {format_value(missing)} for edge_features")
+        raise InputError(Message(f"no file of edges has a column {format_value(missing)} for ", Param("edge_features")))
     columns = {
         name: np.concatenate(
             [(t.features or {}).get(name, np.full(n, np.nan)) for t, n in zip(tables, counts, strict=True)]
@@ -129,6 +129,9 @@ def with_feature_files(graph: Graph, files: Mapping[str, FilePath], options: Tex
         raise InputError(Message.of("{features} by node type need node types"), hint=hint)
     blocks = {}
     for name, value in files.items():
+        if str(name) not in graph.node_type_names:
+            problem = f"there are no nodes of the type {format_value(name)}; the types are "
+            raise InputError(Message(Param("features"), ": ", problem, format_list(graph.node_type_names)))
         path, node_idx = file_path(value), graph.nodes_of_type(str(name))
         table = read_feature_table(path, graph.node_ids.dtype.kind == "O", options)
         with name_file(path):

@@ -116,6 +116,13 @@ class StoredGraph:
                 problem = "the file was changed since 'cge ingest' wrote it"
                 raise FileFormatError(self.folder / name, problem, hint=_HINT)
 
+    def walk_graph(self) -> Graph:
+        """Return a `Graph` of the memory-mapped rows alone, for walks; its ids are all 0 and take no memory."""
+        ids = np.broadcast_to(np.zeros(1, np.int64), (self.num_nodes,))
+        return _unchecked(
+            indptr=self.indptr, indices=self.indices, node_ids=ids, directed=self.directed, weights=self.weights
+        )
+
     def load(self) -> Graph:
         """Return a `Graph` whose rows are memory-mapped; features and ids are read into memory."""
         slabs = [self.slab(number) for number in range(len(self.slab_names))]

@@ -25,7 +25,7 @@ ParallelTask = Callable[[Callable[[Any], None]], Any]  # takes a function that s
 _PR_SET_PDEATHSIG = 1
 
 
-def run_side_by_side(
+def run_parallel(
     tasks: Sequence[ParallelTask], n_jobs: int | None, receive: Callable[[Any], None] | None = None
 ) -> list[Any]:
     """Return the results of `tasks`, at most `n_jobs` of which run at a time; their messages go to `receive`.
