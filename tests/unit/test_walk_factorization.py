@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cge.graph import Graph
 from cge.training import walk_embedding
-from cge.training.walk_embedding import factorize_edges, factorize_walks
+from cge.training.walk_embedding import factorize_edges, factorize_walks, leading_eigenvectors
 from tests.fixtures import two_groups
 
 Array = np.ndarray[Any, Any]
@@ -39,9 +40,9 @@ def test_columns_are_in_order_of_eigenvalue() -> None:
     norms = np.linalg.norm(whole, axis=0)
     assert (np.diff(norms) <= 1e-5).all()
     np.testing.assert_allclose(few[:, :2] @ few[:, :2].T, whole[:, :2] @ whole[:, :2].T, atol=1e-3)
-    groups = np.where(np.arange(40) < 20, 1, -1)
-    second = few[:, 1] * np.sign(few[0, 1])
-    assert np.mean(np.sign(second) == groups) > 0.9  # the second column separates the groups
+    unit = few[:, :2] / np.linalg.norm(few[:, :2], axis=1, keepdims=True)
+    same_group = np.arange(40)[:, None] // 20 == np.arange(40) // 20
+    assert np.array_equal(unit @ unit.T > 0.5, same_group)  # two columns separate the groups
 
 
 def test_nodes_without_edges_directions_and_threads() -> None:
@@ -72,3 +73,16 @@ def test_edges_are_factorized_as_their_dense_matrix(directed: bool) -> None:
     assert not embedding[40].any()
     assert factorize_edges(graph, 4, n_jobs=1).tobytes() == factorize_edges(graph, 4, n_jobs=2).tobytes()
     assert factorize_edges(graph, 50).shape == (41, 50)
+
+
+def test_eigenvectors_of_equal_eigenvalues_do_not_depend_on_rounding() -> None:
+    cycle = Graph.from_edges([(node, (node + 1) % 12) for node in range(12)]).to_scipy().toarray()
+    noise = np.random.default_rng(1).standard_normal((12, 12)) * 1e-12
+    results = []
+    for matrix in (cycle, cycle + noise + noise.T):
+        shifted = torch.from_numpy(matrix + 2 * np.eye(12))
+        values, vectors = leading_eigenvectors(shifted.matmul, 12, 5, 200, np.random.default_rng(0))
+        np.testing.assert_allclose(shifted @ vectors, vectors * values, atol=1e-9)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(5), atol=1e-9)
+        results.append(vectors)
+    np.testing.assert_allclose(*results, atol=1e-8)

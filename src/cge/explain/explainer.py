@@ -24,6 +24,12 @@ _MAX_GRADIENTS = 4_000_000  # numbers in memory at once
 _PARTS = ("scores", "constant", "label_propagation", "remainder")
 
 
+def _order(path: PathContribution, absolute: bool = False) -> tuple[float, tuple[Any, ...]]:
+    """Return a sort key: largest contributions first, and paths that differ only by rounding in order of their nodes."""
+    contribution = abs(path.contribution) if absolute else path.contribution
+    return -float(f"{contribution:.5g}"), path.path
+
+
 def _chunks(values: Array, size: int) -> list[Array]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
@@ -105,7 +111,7 @@ class Explainer:
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 sums.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
-        paths = sorted(paths, key=lambda path: -path.contribution)[: top or MAX_ROWS]
+        paths = sorted(paths, key=_order)[: top or MAX_ROWS]
         more: dict[str, Any] = self._metapaths(input_terms, top)
         return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features, **more)
 
@@ -163,7 +169,7 @@ class Explainer:
         listed: list[PathContribution] = []
         for term in terms:
             listed += self._path_contributions(term, top or MAX_ROWS, hop, class_index, positive)
-        return sorted(listed, key=lambda path: -abs(path.contribution))[: top or MAX_ROWS]
+        return sorted(listed, key=lambda path: _order(path, absolute=True))[: top or MAX_ROWS]
 
     def predicted_terms(self, nodes: Array) -> Iterator[list[PathSum]]:
         """Yield the terms of the scores of predicted classes that are sums over paths, for the nodes of each class."""

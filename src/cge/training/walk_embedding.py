@@ -28,6 +28,8 @@ _RANK = 256  # eigenvectors of the graph
 _OVERSAMPLING = 32  # additional random directions, for the accuracy of the last eigenvectors
 _NEGATIVE_EXPONENT = 0.75  # of the frequency of a node, as in skip-gram
 _ITERATIONS = 3  # of the factorization of edges
+_EQUAL_VALUES = 1e-4  # difference of eigenvalues, relative to the largest, up to which rounding may mix eigenvectors
+_ZERO_VALUE = 1e-5  # eigenvalues relative to the largest, up to which they are rounding
 _BLOCK = 1_000  # rows of the matrix at once
 
 
@@ -111,7 +113,7 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
 
     values, vectors = leading_eigenvectors(log_product, count, min(dim, count), 3, random)
     embedding = np.zeros((count, dim), np.float32)
-    embedding[:, : vectors.shape[1]] = (vectors * torch.sqrt(values.clamp(min=0))).numpy()
+    embedding[:, : vectors.shape[1]] = (vectors * _positive(values) ** 0.5).numpy()
     return embedding
 
 
@@ -140,8 +142,13 @@ def factorize_edges(graph: Graph, dim: int, seed: int = 0, n_jobs: int | None = 
     random = generator(seed, "edges")
     squares, vectors = leading_eigenvectors(product, len(graph), count, _ITERATIONS, random, torch.float32)
     embedding = np.zeros((len(graph), dim), np.float32)
-    embedding[:, :count] = (vectors * squares.clamp(min=0) ** 0.25).numpy()  # √σ
+    embedding[:, :count] = (vectors * _positive(squares) ** 0.25).numpy()  # √σ
     return embedding
+
+
+def _positive(values: Tensor) -> Tensor:
+    """Return eigenvalues without negative ones and those that are rounding of zero."""
+    return torch.where(values > _ZERO_VALUE * values[0], values, 0).clamp(min=0)
 
 
 def leading_eigenvectors(
@@ -152,11 +159,28 @@ def leading_eigenvectors(
     random: np.random.Generator,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
-    """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011)."""
+    """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011).
+
+    Signs, and directions among equal eigenvalues, do not depend on the rounding of the processor.
+    """
     basis = torch.from_numpy(random.standard_normal((size, min(count + _OVERSAMPLING, size)))).to(dtype)
     for _ in range(iterations):
         basis, _ = torch.linalg.qr(product(basis))
     small = basis.T @ product(basis)
     values, rotation = torch.linalg.eigh((small + small.T) / 2)
     order = torch.arange(len(values) - 1, len(values) - 1 - count, -1)
-    return values[order], basis @ rotation[:, order]
+    values, vectors = values[order], basis @ rotation[:, order]
+    directions = torch.from_numpy(random.standard_normal((size, count))).to(dtype)
+    first = 0
+    for end in range(1, count + 1):
+        if end == count or values[end - 1] - values[end] > _EQUAL_VALUES * values[0].abs():
+            vectors[:, first:end] = _nearest_basis(vectors[:, first:end], directions[:, first:end])
+            first = end
+    return values, vectors
+
+
+def _nearest_basis(vectors: Tensor, directions: Tensor) -> Tensor:
+    """Return the orthonormal basis of the space of `vectors` nearest to `directions` (orthogonal Procrustes)."""
+    left, _, right = torch.linalg.svd(vectors.T @ directions)
+    basis: Tensor = vectors @ left @ right
+    return basis
