@@ -25,7 +25,7 @@ _PARTS = ("scores", "constant", "label_propagation", "remainder")
 
 
 def _order(path: PathContribution, absolute: bool = False) -> tuple[float, tuple[Any, ...]]:
-    """Return a sort key: largest contributions first, and paths that differ only by rounding in order of their nodes."""
+    """Return a sort key: largest contributions first, and those that differ by rounding by their nodes."""
     contribution = abs(path.contribution) if absolute else path.contribution
     return -float(f"{contribution:.5g}"), path.path
 
