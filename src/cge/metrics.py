@@ -6,6 +6,7 @@ have any number of classes (multilabel).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,17 +148,27 @@ def scale_probabilities(probabilities: Array, temperature: float | Array, multil
 
 def fit_temperature(probabilities: Array, labels: Array) -> float:
     """Return the temperature of the lowest log loss plus 2 (log T)² / n, which keeps that of few labels near 1."""
-    logits = np.log(np.maximum(probabilities, _SMALLEST))
-    if labels.ndim == 2:
-        logits -= np.log(np.maximum(1 - probabilities, _SMALLEST))
+    loss = _loss_by_temperature(probabilities, labels)
 
     def best_of(temperatures: Array) -> int:
-        losses = np.array([logit_log_losses(logits / temperature, labels).mean() for temperature in temperatures])
+        losses = np.array([loss(temperature) for temperature in temperatures])
         return int(np.argmin(losses + 2 * np.log(temperatures) ** 2 / len(labels)))
 
     middle = _STRIDE * best_of(_TEMPERATURES[::_STRIDE])  # the loss has one minimum
     first = max(middle - _STRIDE, 0)
     return float(_TEMPERATURES[first + best_of(_TEMPERATURES[first : middle + _STRIDE + 1])])
+
+
+def _loss_by_temperature(probabilities: Array, labels: Array) -> Callable[[float], float]:
+    """Return the log loss as a function of the temperature, the mean of `logit_log_losses` of the scaled logits."""
+    logits = np.log(np.maximum(probabilities, _SMALLEST))
+    if labels.ndim == 2:
+        logits -= np.log(np.maximum(1 - probabilities, _SMALLEST))
+        against = np.where(labels > 0, -logits, logits)
+        return lambda temperature: float(np.logaddexp(0.0, against / temperature).mean())
+    shifted = np.ascontiguousarray((logits - logits.max(1, keepdims=True)).T, np.float64)  # sums over rows are fast
+    of_labels = shifted[labels, np.arange(len(labels))].mean()
+    return lambda temperature: float(np.log(np.exp(shifted / temperature).sum(0)).mean() - of_labels / temperature)
 
 
 def class_prior_ratio(counts: Array, train_counts: Array) -> Array:

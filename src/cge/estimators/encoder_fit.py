@@ -81,6 +81,7 @@ class EncoderFit:
     ) -> None:
         self.model, self.graph, self.labels = model, graph, labels
         self.checkpoints, self.callback = checkpoints, callback
+        self._trained_types: set[type] = set()  # of classifiers, in this process
         self.data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=self._walk_vectors())
         self.settings = encoder_settings(model, len(labels.classes))
 
@@ -275,9 +276,10 @@ class EncoderFit:
             for training in trainings:
                 self._train_one(training, self.callback)
             return run_parallel(others, 1)
-        for training in trainings:
-            if not training.trainer.epochs:
-                training.trainer.run(1, self.callback)  # loads the kernels, which child processes then share
+        for trainer in (training.trainer for training in trainings):
+            if not trainer.epochs and type(trainer.classifier) not in self._trained_types:
+                trainer.run(1, self.callback)  # loads the kernels, which child processes then share
+                self._trained_types.add(type(trainer.classifier))
 
         def run(training: Training, send: Callable[[Any], None]) -> TrainerState:
             self._train_one(training, send)
