@@ -181,6 +181,6 @@ def leading_eigenvectors(
 
 def _nearest_basis(vectors: Tensor, directions: Tensor) -> Tensor:
     """Return the orthonormal basis of the space of `vectors` nearest to `directions` (orthogonal Procrustes)."""
-    left, _, right = torch.linalg.svd(vectors.T @ directions)
-    basis: Tensor = vectors @ left @ right
+    u, _, vh = torch.linalg.svd(vectors.T @ directions)
+    basis: Tensor = vectors @ u @ vh
     return basis
