@@ -60,7 +60,11 @@ def fit_encoder(
     model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
 ) -> EncoderModel:
     """Select a weighting and classifiers and train them; a second training on all labels where some were held out."""
-    return EncoderFit(model, graph, labels, checkpoints, callback).run()
+    walk_vectors = None
+    if resolve_inputs(model.inputs, graph) == "walks":
+        walk_vectors = walk_inputs(graph, model.random_state, model.n_jobs)
+    data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=walk_vectors)
+    return EncoderFit(model, data, labels, checkpoints, callback).run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,20 +81,12 @@ class EncoderFit:
     """State shared by the steps of a fit."""
 
     def __init__(
-        self, model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
+        self, model: CGE, data: EncoderData, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
     ) -> None:
-        self.model, self.graph, self.labels = model, graph, labels
+        self.model, self.graph, self.data, self.labels = model, data.graph, data, labels
         self.checkpoints, self.callback = checkpoints, callback
         self._trained_types: set[type] = set()  # of classifiers, in this process
-        self.data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=self._walk_vectors())
         self.settings = encoder_settings(model, len(labels.classes))
-
-    def _walk_vectors(self) -> Array | None:
-        """Return the vectors of random walks that are the node inputs, `(n, d)`; None unless inputs are "walks"."""
-        model, graph = self.model, self.graph
-        if resolve_inputs(model.inputs, graph) != "walks":
-            return None
-        return walk_inputs(graph, model.random_state, model.n_jobs)
 
     def run(self) -> EncoderModel:
         """Return the trained model."""

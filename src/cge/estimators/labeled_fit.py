@@ -17,7 +17,6 @@ from cge.errors import Message
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.encoder_fit import EncoderFit
 from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_options import encoder_settings
 from cge.estimators.fitted_model import LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
@@ -118,9 +117,8 @@ class LabeledFit(EncoderFit):
     def __init__(
         self, model: CGE, data: LabeledData, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
     ) -> None:
-        self.model, self.graph, self.data, self.labels = model, data.graph, data, labels
-        self.checkpoints, self.callback = checkpoints, callback
-        self.settings = replace(encoder_settings(model, len(labels.classes)), label_propagation=False)
+        super().__init__(model, data, labels, checkpoints, callback)
+        self.settings = replace(self.settings, label_propagation=False)
 
     def _evaluator(self, train_idx: Array, validation_idx: Array, cross_fit: Any = ()) -> CandidateEvaluator:
         train, validation = (torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx))
