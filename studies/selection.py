@@ -6,6 +6,7 @@ Rules are compared by nested validation, without a test label. Test accuracies a
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ def cells(only: str | None, seeds: int) -> Iterator[Cell]:
 
 def current(cell: Cell, row: dict[str, Any]) -> bool:
     """Return whether a result has the present rules."""
-    return cell.method == "default" or set(row["rules"]) == set(RULES)
+    return cell.method == "default" or ("final test" in row and set(row["rules"]) == set(RULES))
 
 
 def run(cell: Cell, folder: Path) -> dict[str, Any]:
@@ -76,18 +77,25 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
         arrays = {name: stored[name] for name in stored.files}
     names = arrays["names"].tolist()
     validation, test = (Outputs(names, arrays[f"{part}_outputs"], arrays[part]) for part in ("validation", "test"))
-    halves = Halves(names, arrays["half_outputs"], arrays["halves"], arrays["validation"])
-    chosen, nested = weights_of(RULES, validation), halves.nested_accuracy(RULES)
+    outputs = arrays["half_outputs"], arrays["final_half_outputs"]
+    halves = Halves(names, *outputs, arrays["halves"], arrays["validation"])
+    chosen, nested, final = (
+        weights_of(RULES, validation),
+        *(halves.nested_accuracy(RULES, end) for end in (False, True)),
+    )
+    final_test = Outputs(names, arrays["final_test_outputs"], arrays["test"])
     each = np.eye(len(names))
     return {
         "candidates": names,
         "validation": [round(validation.accuracy(row), 5) for row in each],
         "test": [round(test.accuracy(row), 5) for row in each],
+        "final test": [round(final_test.accuracy(row), 5) for row in each],
         "seconds": arrays["seconds"].round(2).tolist(),
         "n_validation": len(validation.labels),
         "rules": {
             rule: {
                 "nested": round(nested[rule], 5),
+                "nested, final": round(final[rule], 5),
                 "test": round(test.accuracy(weights), 5),
                 "weights": {names[place]: float(weights[place]) for place in np.flatnonzero(weights)},
             }
@@ -139,17 +147,23 @@ class _HalfTrainer:
 
     def __init__(self, task: Task, halves: Array) -> None:
         self.task, self.halves, self.labels = task, halves, task.labels[task.validation].numpy()
-        self.outputs: list[Array] = []  # (halves, k, c) of each candidate
+        self.outputs: list[Array] = []  # (halves, k, c) of each candidate after the search
+        self.final_outputs: list[Array] = []  # and after its training has ended
 
     def __call__(self, trainings: Sequence[Training], tasks: Sequence[ParallelTask]) -> list[Any]:
         for trainer, _, epochs in trainings:
+            self._best = [(-np.inf, -np.inf)] * len(self.halves)
+            self._best_outputs = np.zeros((len(self.halves), len(self.labels), self.task.classes), np.float16)
             self._train(trainer, epochs)
+            self.outputs.append(self._best_outputs.copy())
         return run_parallel(tasks, 1)
 
-    def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
-        best = [(-np.inf, -np.inf)] * len(self.halves)
-        outputs = np.zeros((len(self.halves), len(self.labels), self.task.classes), np.float16)
+    def finish(self, trainer: PathTrainer) -> None:
+        """Train the last candidate until it stops."""
+        self._train(trainer, None)
+        self.final_outputs.append(self._best_outputs.copy())
 
+    def _train(self, trainer: PathTrainer, epochs: int | None) -> None:
         def track(epoch: Epoch) -> None:
             if epoch.epoch <= min(trainer.first_eligible, trainer.max_epochs - 1):
                 return
@@ -157,11 +171,10 @@ class _HalfTrainer:
             correct, losses = probabilities.argmax(1) == self.labels, log_losses(probabilities, self.labels)
             for place, half in enumerate(self.halves):
                 score = float(correct[half].mean()), -float(losses[half].mean())
-                if score > best[place]:
-                    best[place], outputs[place] = score, probabilities
+                if score > self._best[place]:
+                    self._best[place], self._best_outputs[place] = score, probabilities
 
         trainer.run(epochs, track)
-        self.outputs.append(outputs)
 
 
 def _train_candidates(cell: Cell) -> dict[str, Array]:
@@ -178,30 +191,35 @@ def _train_candidates(cell: Cell) -> dict[str, Array]:
     half_trainer = _HalfTrainer(task, halves)
     evaluator = CandidateEvaluator(task, EncoderData(graph, n_jobs=1), settings, train=half_trainer)
     nodes = {name: np.array(getattr(split, name)) for name in ("validation", "test")}
-    arrays: dict[str, list[Any]] = {name: [] for name in ("names", "seconds", "validation_outputs", "test_outputs")}
+    arrays: dict[str, list[Any]] = defaultdict(list)
     for candidate in _candidates(ModelSearch(evaluator)):
         start = time.process_time()
         evaluator.evaluate(*candidate.key)
         arrays["names"].append(str(candidate))
         arrays["seconds"].append(time.process_time() - start)
-        classifier = evaluator.trainers.pop(candidate.name).best_classifier().fixed()
-        trained = TrainedClassifier(candidate.classifier, classifier, candidate.weighting)
+        trainer = evaluator.trainers.pop(candidate.name)
         for name, rows in nodes.items():
-            probabilities = _probabilities(evaluator, trained, candidate.label_propagation, rows)
-            arrays[f"{name}_outputs"].append(probabilities.astype(np.float16))
+            arrays[f"{name}_outputs"].append(_probabilities(evaluator, candidate, trainer, rows))
+        half_trainer.finish(trainer)
+        arrays["final_test_outputs"].append(_probabilities(evaluator, candidate, trainer, nodes["test"]))
     stacked = {name: np.array(values) for name, values in arrays.items()}
     more = {"halves": halves, "half_outputs": np.array(half_trainer.outputs)}
+    more["final_half_outputs"] = np.array(half_trainer.final_outputs)
     return stacked | more | {name: labels[rows] for name, rows in nodes.items()}
 
 
-def _probabilities(evaluator: CandidateEvaluator, trained: TrainedClassifier, propagated: bool, rows: Array) -> Array:
-    task, data = evaluator.task, evaluator.data
+def _probabilities(
+    evaluator: CandidateEvaluator, candidate: _Candidate, trainer: PathTrainer, rows: Array
+) -> npt.NDArray[np.float16]:
+    """Return the probabilities of a candidate's best epoch for some nodes."""
+    task, data, propagated = evaluator.task, evaluator.data, candidate.label_propagation
+    classifier = trainer.best_classifier().fixed()
+    trained = TrainedClassifier(candidate.classifier, classifier, candidate.weighting)
     train = task.train.numpy()
     known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None
     selection = Selection(trained.weighting, trained.name, propagated)
     known = classifier_inputs(data, selection, [trained], known_labels, task.target, rows)
-    probabilities: Array = task.target.outputs(known.class_scores([trained])[0])
-    return probabilities
+    return np.asarray(task.target.outputs(known.class_scores([trained])[0]), np.float16)
 
 
 def _candidates(search: ModelSearch) -> Iterator[_Candidate]:

@@ -41,25 +41,36 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """Halves of the validation nodes, `halves (h, k)`, and probabilities `(m, h, n, c)` of the epochs best on each."""
+    """Halves of the validation nodes, `halves (h, k)`, and probabilities `(m, h, n, c)` of the epochs best on each.
+
+    `final` are those after the final training; selection sees only those of the search.
+    """
 
     names: list[str]
     probabilities: Array
+    final: Array
     halves: Array
     labels: Array
 
-    def pairs(self) -> Iterator[tuple[Outputs, Outputs]]:
+    def pairs(self, final: bool) -> Iterator[tuple[Outputs, Outputs]]:
         """Yield what a rule sees of each half, and what it is scored on."""
         for place, half in enumerate(self.halves):
             rest = np.setdiff1d(np.arange(len(self.labels)), half)
-            own = self.probabilities[:, place].astype(np.float64)
-            seen, unseen = (Outputs(self.names, own[:, rows], self.labels[rows]) for rows in (half, rest))
+            scored = self.final if final else self.probabilities
+            arrays = self.probabilities[:, place, half], scored[:, place, rest]
+            seen, unseen = (
+                Outputs(self.names, array.astype(np.float64), self.labels[rows])
+                for array, rows in zip(arrays, (half, rest), strict=True)
+            )
             yield seen, unseen
 
-    def nested_accuracy(self, rules: Mapping[str, Rule]) -> dict[str, float]:
-        """Return the mean accuracy of each rule on the nodes that neither it nor early stopping has seen."""
+    def nested_accuracy(self, rules: Mapping[str, Rule], final: bool = False) -> dict[str, float]:
+        """Return the mean accuracy of each rule on the nodes that neither it nor early stopping has seen.
+
+        With `final`, what was selected is trained until it stops.
+        """
         accuracy: dict[str, list[float]] = {name: [] for name in rules}
-        for seen, unseen in self.pairs():
+        for seen, unseen in self.pairs(final):
             for name, weights in weights_of(rules, seen).items():
                 accuracy[name].append(unseen.accuracy(weights))
         return {name: float(np.mean(values)) for name, values in accuracy.items()}

@@ -11,11 +11,12 @@ import torch
 import cge
 from cge.estimators.encoder_options import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting
+from cge.models.propagation import label_propagation
 from cge.models.weightings import closed_form, make_network
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey
 from cge.training.encoder_data import EncoderData
-from cge.training.named_weighting import NamedWeighting
+from cge.training.named_weighting import LABEL_HOP_WEIGHTS, NamedWeighting
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, quick_cge, two_groups, with_sparse_features
 
 SIZE = 2 * GROUP_SIZE
@@ -35,7 +36,9 @@ def test_the_only_label_of_a_class_is_trained_without_propagated_labels(multilab
     task = Task(graph, None, labels, 3, nodes, torch.empty(0, dtype=torch.int64))
     evaluator = CandidateEvaluator(task, data, encoder_settings(quick_cge("degree"), 3))
     weighting, classes = named("degree", data), np.eye(3)[codes[nodes]]
-    complete = weighting.propagate_labels(data, nodes.numpy(), classes, task.target)
+    weights = weighting.label_weights(data)[0]
+    sums = label_propagation(data.transitions, weights, LABEL_HOP_WEIGHTS, nodes.numpy(), classes)
+    complete = task.target.label_scores(*sums)
     used = evaluator.label_scores(weighting).numpy()
     assert np.argwhere(complete != used).tolist() == ([[7, 2]] if multilabel else [[7, 0], [7, 1], [7, 2]])
     assert not used[7, 2]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from scipy.special import softmax
 
 import cge
 from cge.estimators.baselines import classify_vectors
@@ -69,14 +70,14 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
     weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
     scores_of = [classifier.scores(part) for part, (_, classifier, _) in zip(parts, fit.ensemble, strict=True)]
     for scores, weight in zip(scores_of, weights, strict=True):
-        if model.label_propagation_:  # the class scores, less what the inputs give, are the label scores
-            scores = scores + weight * (rest - np.mean(scores_of, axis=0)) / np.mean(weights)
+        if model.label_propagation_:  # the logs of their squares, less what the inputs give, are the label scores
+            scores = scores + weight * (2 * np.log(rest) - np.mean(scores_of, axis=0)) / np.mean(weights)
         outputs.append(torch.softmax(torch.from_numpy(scores), dim=1).numpy())
     expected = fit.target.scale(np.mean(outputs, axis=0), fit.temperature)
     np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-5)
 
 
-def test_the_last_numbers_are_class_scores_with_propagated_labels_but_the_own_one() -> None:
+def test_the_last_numbers_are_roots_of_probabilities_with_propagated_labels_but_the_own_one() -> None:
     model = fitted("mlp with labels", features=False)
     total = np.sum(dense_powers(model.graph_, 10), axis=0)  # M^0 … M^10
     labels = np.zeros((NODES, 2))
@@ -87,7 +88,7 @@ def test_the_last_numbers_are_class_scores_with_propagated_labels_but_the_own_on
     label_scores = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
     used = used_vectors(model).astype(np.float64)
     scores = classifier.scores(used[:, :-2] / scale) + classifier.label_weight.item() * label_scores
-    np.testing.assert_allclose(used[:, -2:], scores - scores.mean(1, keepdims=True), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(used[:, -2:], np.sqrt(softmax(scores, axis=1)), rtol=1e-4, atol=1e-4)
 
 
 def test_the_rest_is_a_projection_of_the_propagated_inputs() -> None:
@@ -103,14 +104,33 @@ def test_the_rest_is_a_projection_of_the_propagated_inputs() -> None:
     assert plain.embedding_.shape[1] == used_vectors(plain).shape[1] + NEIGHBORHOOD_DIM
 
 
+def variance(values: Any) -> float:
+    return float(np.square(values - values.mean(0)).sum(1).mean())
+
+
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:
+    model = fitted("mlp")
+    ((_, classifier, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
+    part = used_vectors(model).astype(np.float64)
+    np.testing.assert_allclose(variance(part), variance(classifier.scores(part / scale)), rtol=1e-4)
+
+
+def test_parts_vary_less_than_the_class_coordinates_where_labels_are_propagated() -> None:
     model = fitted("several")
-    width = len(model.fitted_.ensemble[0][1].offset)
-    for place, (_, classifier, _) in enumerate(model.fitted_.ensemble):
-        part = model.embedding_[:, place * width : (place + 1) * width].astype(np.float64)
-        scores = classifier.scores(part / model.fitted_.vector_scales[place])
-        variances = [np.square(values - values.mean(0)).sum(1).mean() for values in (part, scores)]
-        np.testing.assert_allclose(*variances, rtol=1e-4)
+    used = used_vectors(model).astype(np.float64)
+    np.testing.assert_allclose(variance(used[:, :-2]), 0.25**2 * variance(used[:, -2:]), rtol=1e-4)
+
+
+def test_a_node_that_is_alone_in_its_class_has_no_label_scores_but_what_was_learned_of_it() -> None:
+    labels = np.where(np.arange(NODES) == 8, 2, TRUE_LABELS)
+    model = fitted("mlp with labels", labels=labels)
+    inputs = model.fitted_.own_inputs
+    assert not inputs.label_scores[8].any()
+    assert inputs.label_scores[[0, 4, 12]].any(axis=1).all()
+    explanation = model.explain(8)
+    assert not explanation.label_propagation.any()
+    parts = explanation.constant + explanation.label_propagation + explanation.by_hop.sum(0) + explanation.remainder
+    np.testing.assert_allclose(parts, explanation.scores, atol=1e-5)
 
 
 def test_vectors_alone_are_as_accurate_as_the_model_where_labels_are_propagated() -> None:

@@ -16,6 +16,7 @@ from cge.estimators.encoder_fit import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import closed_form
+from cge.targets import SingleLabel
 from cge.training.candidates import SearchProblem, list_candidates
 from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import ProblemSize
@@ -121,7 +122,7 @@ def test_label_propagation_leaves_own_labels_out_with_directed_relation_weights(
     weights, symmetric = weighting.label_weights(data)
     assert symmetric is None
     nodes, labels = np.arange(4), np.eye(2)[[0, 1, 0, 1]]
-    sums, total, _ = weighting.label_sums(data, nodes, labels)
+    sums, total, _ = weighting.label_sums(data, nodes, labels, SingleLabel(np.arange(2)))
     matrix = data.transitions.matrix(weights.astype(np.float64)).toarray()
     power, walks = np.eye(21), np.eye(21)
     for _ in range(10):

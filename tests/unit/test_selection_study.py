@@ -57,8 +57,10 @@ def test_nested_accuracy_is_that_of_the_other_half() -> None:
     first, second = [right, right, wrong, wrong], [wrong, wrong, right, right]
     halves = np.array([[0, 1], [2, 3]])
     probabilities = np.array([[first, first], [second, second]])  # (candidates, halves, nodes, classes)
-    nested = Halves(NAMES[:2], probabilities, halves, labels).nested_accuracy({"rule": RULES["most accurate"]})
-    assert nested == {"rule": 0.0}  # what is right on one half is wrong on the other
+    study = Halves(NAMES[:2], probabilities, probabilities[::-1], halves, labels)
+    rules = {"rule": RULES["most accurate"]}
+    assert study.nested_accuracy(rules) == {"rule": 0.0}  # what is right on one half is wrong on the other
+    assert study.nested_accuracy(rules, final=True) == {"rule": 1.0}  # and the other way round when training has ended
 
 
 def test_a_cell_and_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +78,7 @@ def test_a_cell_and_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert row == selection.run(cell, tmp_path / "vectors")  # from the stored probabilities
     default = {"test": 0.75, "ensemble": [], "label_propagation": False, "seconds": 1.0}
     tables = tables_of({cell: row, Cell("cora", "default", 0): default})
-    assert tables["graphs"]["cora"]["test"]["regret"] == pytest.approx(max(row["test"]) - 0.75)
+    assert tables["graphs"]["cora"]["test"]["regret"] == pytest.approx(max(row["final test"]) - 0.75)
     (tmp_path / "selection").mkdir()
     write_report(tmp_path)
     assert (tmp_path / "selection.md").read_text().startswith("# Selection of candidates\n")

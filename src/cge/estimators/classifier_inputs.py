@@ -25,6 +25,7 @@ _Propagation = Callable[[Array], Array]
 Classifiers = Sequence[TrainedClassifier]
 NEIGHBORHOOD_DIM = 64  # of the random projection of propagated inputs in vectors
 _NEIGHBORHOOD_SCALE = 0.35  # its length, relative to the rest; chosen on validation nodes (docs/results.md)
+_INPUT_SCALE = 0.25  # how much inputs vary beside propagated labels, relative to the class coordinates; chosen likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,23 +71,35 @@ class ClassifierInputs:
         weights = [trained.classifier.label_weight for trained in classifiers]
         return [part + weight * self.label_scores for part, weight in zip(scores, weights, strict=True)]
 
-    def scales(self, classifiers: Classifiers) -> list[float]:
-        """Return the factor of each part of `vectors`: it varies between nodes as much as its class scores do."""
-        pairs = zip(classifiers, self.projected, strict=True)
-        spreads = [(_spread(trained.classifier.scores(part)), _spread(part)) for trained, part in pairs]
-        return [scores / part if part > 0 else 1.0 for scores, part in spreads]
+    def scales(self, classifiers: Classifiers, target: Target) -> list[float]:
+        """Return the factor of each part of `vectors`.
+
+        A part varies between nodes as much as its class scores do; where labels are propagated, all parts together
+        vary `_INPUT_SCALE` times as much as the class coordinates.
+        """
+        spreads = [_spread(part) for part in self.projected]
+        if self.label_scores is None:
+            pairs = zip(classifiers, self.projected, strict=True)
+            wanted = [_spread(trained.classifier.scores(part)) for trained, part in pairs]
+        else:
+            coordinates = _spread(self._class_coordinates(classifiers, target))
+            wanted = [_INPUT_SCALE * coordinates / np.sqrt(len(spreads))] * len(spreads)
+        return [float(wish / spread) if spread > 0 else 1.0 for wish, spread in zip(wanted, spreads, strict=True)]
+
+    def _class_coordinates(self, classifiers: Classifiers, target: Target) -> Array:
+        return target.class_coordinates(np.mean(self.class_scores(classifiers), axis=0))
 
     def vectors(self, scales: Sequence[float], classifiers: Classifiers, target: Target) -> Array:
-        """Return the vectors, `(k, d)`: the scaled parts and, where labels are propagated, the mean class scores.
+        """Return the vectors, `(k, d)`: the scaled parts and, where labels are propagated, the class coordinates.
 
-        These are all that predictions depend on. Class scores contain the label scores, and at training nodes, whose
-        own label is left out of these, what the classifiers have learned from it. Nodes that the classifiers do not
-        distinguish are told apart by what follows, a random projection of their propagated inputs, of
+        These are all that predictions depend on. Class coordinates contain the label scores, and at training nodes,
+        whose own label is left out of these, what the classifiers have learned from it. Nodes that the classifiers do
+        not distinguish are told apart by what follows, a random projection of their propagated inputs, of
         `_NEIGHBORHOOD_SCALE` times the length of the rest.
         """
         parts = [scale * part for scale, part in zip(scales, self.projected, strict=True)]
         if self.label_scores is not None:
-            parts.append(target.centered(np.mean(self.class_scores(classifiers), axis=0)))
+            parts.append(self._class_coordinates(classifiers, target))
         used = np.concatenate(parts, axis=1)
         lengths = np.linalg.norm(used, axis=1, keepdims=True)
         return np.concatenate([used, _NEIGHBORHOOD_SCALE * lengths * unit_rows(self.neighborhood_rows)], axis=1)

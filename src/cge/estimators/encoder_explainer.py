@@ -43,7 +43,7 @@ def encoder_explainer(model: EncoderModel, classifier_index: int, graph: Graph |
         features = InputFeatures(rows_of_features, projection, data.input_names)
         projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
-        sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)
+        sums = weighting.label_sums(data, labels.nodes, labels.matrix, model.target, rows)
         weight = float(classifier.label_weight)
         paths = _label_paths(data, weighting)
         label_paths = LabelPaths(paths, model.target, labels.nodes, labels.matrix, *sums, weight)

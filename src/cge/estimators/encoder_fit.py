@@ -221,24 +221,31 @@ class EncoderFit:
         return ModelSearch(evaluator)
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
-        """Train the selected classifier until it stops; averaged ones stay as they were evaluated.
+        """Train the members of the ensemble until they stop, and return them.
 
-        They are left out if the selected one is now clearly better.
+        Averaged ones are left out if the selected one is then clearly better.
         """
         selected, propagation, members = (selection.weighting, selection.classifier), selection.label_propagation, []
         for number in range(self.model.n_estimators):
             trainer = self._evaluated_trainer(evaluator, selected[0], selection, 0) if number == 0 else None
             if trainer is None:
                 trainer = evaluator.trainer(*selected, propagation, self._seed(number), stage)
-            trainer.stage = stage
             members.append(_EnsembleMember(*selected, number, trainer))
-        self._train([Training(each.trainer, f"{stage}-{each.classifier}-{each.number}") for each in members])
+        averaged = []
         for number, (weighting, classifier) in enumerate(selection.averaged, start=1):
             trainer = self._evaluated_trainer(evaluator, weighting, selection, number)
             if trainer is not None:
-                best, other = (score_candidate(each, evaluator.class_scores) for each in (members[0].trainer, trainer))
-                if not is_better(best, other, _CLEARLY_BETTER):
-                    members.append(_EnsembleMember(weighting, classifier, 0, trainer))
+                averaged.append(_EnsembleMember(weighting, classifier, 0, trainer))
+        trainings = []
+        for number, member in enumerate([*members, *averaged]):
+            member.trainer.stage = stage
+            trainings.append(Training(member.trainer, f"{stage}-{number}"))
+        self._train(trainings)
+        if averaged:
+            best = score_candidate(members[0].trainer, evaluator.class_scores)
+            scores = [score_candidate(member.trainer, evaluator.class_scores) for member in averaged]
+            pairs = zip(averaged, scores, strict=True)
+            members += [member for member, score in pairs if not is_better(best, score, _CLEARLY_BETTER)]
         return members
 
     def _refit(

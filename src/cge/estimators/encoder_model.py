@@ -113,7 +113,7 @@ class EncoderModel(FittedModel):
     @cached_property
     def vector_scales(self) -> list[float]:
         """The factor of each classifier's part of the vectors."""
-        return list(self.stored_scales) or self.own_inputs.scales(self.ensemble)
+        return list(self.stored_scales) or self.own_inputs.scales(self.ensemble, self.target)
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, d)`."""

@@ -107,6 +107,10 @@ class SingleLabel(Target):
         """Return the accuracy in percent."""
         return f"{score:.1%}"
 
+    def class_coordinates(self, scores: Array) -> Array:
+        """Return the square roots of the probabilities; distances are then Hellinger distances."""
+        return np.sqrt(self.outputs(scores))
+
     def centered(self, gradients: Array) -> Array:
         """Subtract the mean over classes, which does not change probabilities."""
         return np.asarray(gradients - gradients.mean(1, keepdims=True))

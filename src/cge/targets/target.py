@@ -217,6 +217,10 @@ class Target(ABC):
         """Return prediction intervals `(k, 2)`; `residuals` are outputs and labels of validation nodes, as matrices."""
         raise InputError("predict_interval needs task='regression'", hint="use predict_proba for classes")
 
+    def class_coordinates(self, scores: Array) -> Array:
+        """Return class scores `(k, c)` in the form that node vectors hold, from which they can be computed."""
+        return scores
+
     def centered(self, gradients: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
         return gradients

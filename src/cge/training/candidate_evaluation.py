@@ -304,16 +304,11 @@ class CandidateEvaluator:
         return functional.normalize(rows, dim=1) if spec.unit_rows else rows
 
     def label_scores(self, weighting: NamedWeighting) -> Tensor:
-        """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
-
-        If a class has one training node, leave-one-out leaves that node without any label of its own class, so its
-        label scores would always be wrong. They are set to 0 (multilabel: only the score of that class).
-        """
+        """Return the propagated training labels as classifiers are trained on them, `(n, c)`."""
         if weighting.name not in self._label_scores:
             train, target = self.task.train.numpy(), self.task.target
             matrix = target.matrix(self.task.labels.numpy()[train])
             scores = weighting.propagate_labels(self.data, train, matrix, target)
-            scores[train] *= target.informative(matrix)
             self._label_scores[weighting.name] = torch.from_numpy(scores)
         return self._label_scores[weighting.name]
 

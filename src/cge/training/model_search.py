@@ -17,6 +17,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cge.models.weightings import WEIGHTINGS, is_learned
 from cge.training.candidate_evaluation import (
     CandidateEvaluator,
@@ -60,7 +62,8 @@ class ModelSearch(WeightingSearch):
         With label propagation, which is computed for one weighting only, all have the weighting of the first.
         """
         state, evaluator = self.state, self.evaluator
-        classifiers = self.compared_classifiers or state.classifiers
+        classifiers = set(self.compared_classifiers or state.classifiers)
+        classifiers -= _replaced(classifiers, state.classifiers[0])
         weightings = self.tied or {weighting.name: weighting}
         scores = {
             (weightings[key.weighting], key.classifier): score
@@ -159,3 +162,9 @@ class ModelSearch(WeightingSearch):
             self._record("uniform weights", best_uniform, scores[best_uniform])
             self._record("uniform weights", selected, score, scores[best_uniform])
         return score.accuracy_gain(scores[best_uniform])
+
+
+def _replaced(classifiers: Collection[str], selected: str) -> set[str]:
+    """Return, of each classifier and the one that refines it, the one that was not selected."""
+    refining = [name for name in classifiers if CLASSIFIERS[name].refines in classifiers]
+    return {str(CLASSIFIERS[name].refines) if name == selected else name for name in refining}

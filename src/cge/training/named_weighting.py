@@ -79,12 +79,16 @@ class NamedWeighting:
 
         Only `rows` need the scores that leave their own label out; by default all do.
         """
-        return target.label_scores(*self.label_sums(data, nodes, matrix, rows))
+        return target.label_scores(*self.label_sums(data, nodes, matrix, target, rows))
 
     def label_sums(
-        self, data: EncoderData, nodes: Array, matrix: Array, rows: Array | None = None
+        self, data: EncoderData, nodes: Array, matrix: Array, target: Target, rows: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        """Return the results of `label_propagation`, from which `propagate_labels` computes scores."""
+        """Return the results of `label_propagation`, from which `propagate_labels` computes scores.
+
+        If a class has one training node, leave-one-out leaves that node without any label of its own class, so its
+        label scores would always be wrong. No label is reachable from it (multilabel: none of that class).
+        """
         (weights, symmetric), hop_weights = self.label_weights(data), LABEL_HOP_WEIGHTS
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
@@ -95,7 +99,12 @@ class NamedWeighting:
                 lambda some: closed_walk_weights(data.transitions, weights, hop_weights, some, symmetric),
             )
             data.closed_walks[self.name] = nodes, closed_walks
-        return label_propagation(data.transitions, weights, hop_weights, nodes, matrix, rows, symmetric, closed_walks)
+        labels = nodes, matrix, rows, symmetric, closed_walks
+        sums, total, reachable = label_propagation(data.transitions, weights, hop_weights, *labels)
+        informative = target.informative(matrix)
+        reachable = np.repeat(reachable, informative.shape[1], axis=1)
+        reachable[nodes] &= informative
+        return sums, total, reachable
 
     def label_weights(self, data: EncoderData) -> tuple[Array, Array | None]:
         """Return the edge weights that propagate labels, `(m,)`, and their symmetric form in an undirected graph."""
