@@ -190,6 +190,8 @@ def describe_labels(
 
     >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "was learned")
     '40 (32 training, 8 held out for validation); the weighting was learned on the 32'
+    >>> describe_labels({"train": 40, "outer": 10, "validation": 10}, False, "is learned", outer_labels="validation")
+    '40 training, 10 validation; the weighting is learned on 10 other validation labels'
     """
     train, outer, validation = (counts[name] for name in ("train", "outer", "validation"))
     text = f"{train:,} training, {validation:,} validation"

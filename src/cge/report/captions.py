@@ -145,7 +145,7 @@ def _weighting_caption(model: PathEstimator) -> str:
     texts = [f"Weighting: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
     names = getattr(model, "classifiers_", ())
     texts.append(f"Classifiers: {'; '.join(f'{name} ({CLASSIFIERS[name].description})' for name in names)}.")
-    if spec is not None and "b =" in spec.description:
+    if spec is not None and "normalization exponent" in spec.description:
         degrees = " (degrees in the relation of the edge)" if spec.metapaths else ""
         texts.append(
             "Normalization exponent b: the weight of an edge is divided by degree(source)¹⁻ᵇ · degree(target)ᵇ"
