@@ -811,3 +811,62 @@ def test_the_page_has_a_name_and_the_settings() -> None:
     assert (settings["inputs"], settings["dim"]) == ("auto: features", str(model.dim or 32))
     assert settings.keys() & {"walk_length", "window", "negatives", "walks_per_node"} == set()
     assert ("outer_steps" in settings) == (model.labels_seen_["outer"] > 0)
+
+
+def test_settings_without_effect_are_left_out() -> None:
+    graph = with_sparse_features(two_groups())
+
+    def settings_of(classifier: str, validation: Any, **settings: Any) -> dict[str, str]:
+        model = quick_cge("degree", classifier=classifier, hops=1, max_epochs=8, **settings)
+        return dict(report_contents(model.fit(graph, partial_labels(), validation))["settings"])
+
+    augmentation = {"n_augmentations", "drop_node", "drop_feature", "dropout", "consistency_weight", "sharpening"}
+    optimization = {"learning_rate", "weight_decay", "max_epochs", "patience"}
+    held_out = {"validation_fraction", "refit"}
+    validation = partial_labels(TRUE_LABELS, 4)
+    logistic = settings_of("logistic-unit", validation)
+    assert logistic.keys() & (augmentation | optimization | held_out | {"dim"}) == set()
+    mlp = settings_of("mlp", None)
+    assert (augmentation | optimization | held_out | {"dim"}) - mlp.keys() == {"sharpening"}
+    assert settings_of("mlp", validation, consistency_weight=1.0)["sharpening"] == "0.1"
+    assert (augmentation | {"dim"}) - settings_of("sparse", validation).keys() == {"dim", "dropout"}
+
+
+@pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
+def test_the_labels_and_the_loss_of_the_outer_problem_of_the_paper() -> None:
+    quick: dict[str, Any] = {"weighting": "average", "dim": 4, "pretrain": 1, "max_epochs": 1, "walks_per_node": 1}
+
+    def contents_of(**settings: Any) -> dict[str, Any]:
+        model = make_estimator(cge.PaperCGE, quick | settings)
+        model.fit(two_groups(), partial_labels(), partial_labels(TRUE_LABELS, 4))
+        return report_contents(model)
+
+    folds, halves, paper = (
+        contents_of(**settings) for settings in ({}, {"outer_labels": "validation"}, {"outer": "paper"})
+    )
+    assert "14 training labels, 6 validation labels." in folds["summary"][0]
+    assert "Path weights were learned on 14 training labels." in folds["summary"][0]
+    assert "3 validation labels. Path weights were learned on 3 other validation labels." in halves["summary"][0]
+    assert "Path weights were learned" not in paper["summary"][0]
+    assert "Outer loss: loss of held-out labels" in folds["captions"]["curves-caption"]
+    assert "Outer loss: weighted path loss after the virtual step" in paper["captions"]["curves-caption"]
+    assert {"outer_paths", "outer"} <= dict(folds["settings"]).keys()
+    uniform = contents_of(weighting="uniform")
+    assert {"outer_paths", "outer", "n_folds"} & dict(uniform["settings"]).keys() == set()
+
+
+@pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
+def test_the_weighting_caption_defines_its_terms() -> None:
+    """The page opens offline, so it has no other place for definitions."""
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", classifier="logistic-unit", hops=1, max_epochs=8).fit(graph, partial_labels())
+    model.weighting_ = "1 hop (b=0.5)"  # which only the model search selects
+    caption = report_contents(model)["captions"]["weighting-caption"]
+    assert "normalization exponent b = 0.5" in caption
+    assert "b = 0 as in a random walk, b = ½ as in GCN." in caption
+    assert "logistic-unit (logistic regression on propagated inputs of unit length)" in caption
+    assert "Propagated inputs of a node: the sum over all paths that start at it" in caption
+    network = quick_cge("average", classifier="mlp", hops=1, max_epochs=3, outer_steps=1, warmup_steps=1)
+    caption = report_contents(network.fit(graph, partial_labels()))["captions"]["weighting-caption"]
+    assert "the sum over its sampled paths" in caption
+    assert "Normalization exponent" not in caption

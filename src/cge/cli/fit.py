@@ -38,8 +38,8 @@ Validation = Annotated[
     str | None,
     file_option(
         "Validation labels, for nodes not in --labels; used to select the model and the epoch and to calibrate "
-        "probabilities \\[default: --validation-fraction of --labels; if that is fewer than 50, 3-fold "
-        "cross-validation (--method cge, --refit, at least about 20 labels)]."
+        "probabilities \\[default: a fifth of --labels; with about 20 to 249, 3-fold cross-validation "
+        "(--method cge); see --validation-fraction and --refit (--help-all)]."
     ),
 ]
 Out = Annotated[

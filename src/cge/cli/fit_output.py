@@ -152,11 +152,11 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     from cge.estimators.fitted_model import learned_weights_unused
 
     unused = learned_weights_unused(model.fitted_)
-    comparison = model.compare_weighting().sentences()
+    comparison, outer_labels = model.compare_weighting().sentences(), getattr(model, "outer_labels", "folds")
     rows = [
         ("nodes", f"{summary['nodes']:,}"),
         ("edges", f"{summary['edges']:,}"),
-        ("labels", describe_labels(summary["labels_seen"], summary["refitted"], "was learned", unused)),
+        ("labels", describe_labels(summary["labels_seen"], summary["refitted"], "was learned", unused, outer_labels)),
         ("best epoch", _best_epoch(summary, model)),
         ("validation", _score(summary, model)),
         ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
@@ -181,11 +181,17 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     print_pairs([*rows, ("in Python", f"model = cge.load({folder}); model.predict()")])
 
 
-def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: bool = False) -> str:
+def describe_labels(
+    counts: dict[str, int], refit: bool, learned: str, unused: bool = False, outer_labels: str = "folds"
+) -> str:
     """Return how many labels train and validate, and on how many a weighting is `learned`.
+
+    `outer_labels` is the setting of `PaperCGE`: a weighting is learned on training or validation labels.
 
     >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "was learned")
     '40 (32 training, 8 held out for validation); the weighting was learned on the 32'
+    >>> describe_labels({"train": 40, "outer": 10, "validation": 10}, False, "is learned", outer_labels="validation")
+    '40 training, 10 validation; the weighting is learned on 10 other validation labels'
     """
     train, outer, validation = (counts[name] for name in ("train", "outer", "validation"))
     text = f"{train:,} training, {validation:,} validation"
@@ -195,6 +201,8 @@ def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: b
         text = f"{train:,}, validated by 3-fold cross-validation"
     if not outer:
         return text
+    if outer_labels == "validation":
+        return f"{text}; the weighting {learned} on {outer:,} other validation labels"
     if unused:
         return f"{text}; path weights were also learned, on the {outer:,} training labels, but not selected"
     which = f"the {train - validation:,}" if refit else "the training labels"

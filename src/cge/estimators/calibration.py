@@ -66,7 +66,7 @@ def calibrate(
     *,
     always: bool = False,
 ) -> tuple[Array, float, Array | None]:
-    """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
+    """Return calibrated probabilities of the validation labels, the temperature, and the score shift, or None.
 
     Training labels are often drawn with the same number per class, although the classes of the graph are not balanced.
     With `train`, scores and labels of the training nodes, class scores may be shifted by T times the log ratio of the

@@ -49,10 +49,11 @@ class CGE(PathEstimator):
     The propagated inputs of a node are a weighted sum over all paths of up to `hops` hops that start at it: each path
     adds the inputs (by default the features) of its endpoint, times the weight of the path. The weights are selected,
     or learned, on your labels; neural networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all.
-    A path is a walk: nodes may repeat, and every node has a self-loop (except with 'metapaths'). A classifier maps the
-    propagated inputs to class scores (logits). The vector (embedding) of a node, `embedding_`, contains everything its
-    class scores are computed from. `weighting`, `classifier` and `label_propagation` set to 'auto' are selected by a
-    model search on the validation labels. `docs/concepts.md` defines the terms and has the equations.
+    A path is a walk: nodes may repeat, and every node has a self-loop (except with learned or equal weights of
+    metapaths). A classifier maps the propagated inputs to class scores (logits). The vector (embedding) of a node,
+    `embedding_`, contains everything its class scores are computed from. `weighting`, `classifier` and
+    `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
+    defines the terms and has the equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper it started from, Hou et al. 2019
     (arXiv:1911.09454).

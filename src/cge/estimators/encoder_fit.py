@@ -91,17 +91,18 @@ class EncoderFit:
     def run(self) -> EncoderModel:
         """Return the trained model."""
         train_idx, validation_idx, refit = self.labels.split(self.model)
-        folds = self.labels.cross_fit(self.model)
-        if folds:
-            train_idx, validation_idx = self.labels.train, np.concatenate([held_out_idx for _, held_out_idx in folds])
-        stage = "select" if refit else "train"
-        evaluator = self._evaluator(train_idx, validation_idx, folds)
+        cv_folds = self.labels.cross_fit(self.model)  # of cross-validation, pairs of training and held-out nodes
+        if cv_folds:
+            held_out_parts = [held_out_idx for _, held_out_idx in cv_folds]
+            train_idx, validation_idx = self.labels.train, np.concatenate(held_out_parts)
+        stage = "select" if refit else "train"  # of an epoch (see `history.Epoch`), not of the search
+        evaluator = self._evaluator(train_idx, validation_idx, cv_folds)
         selection = self._select(evaluator)
         ensemble = self._train_members(evaluator, selection, stage)
-        probabilities, calibration, prior_shift = self._calibrate(ensemble)
+        probabilities, calibration, score_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
-        if len(validation_idx) >= MIN_VALIDATION and not folds:
-            classifiers, labeled = _classifiers(ensemble, prior_shift), self._labeled(train_idx)
+        if len(validation_idx) >= MIN_VALIDATION and not cv_folds:
+            classifiers, labeled = _classifiers(ensemble, score_shift), self._labeled(train_idx)
             temperatures = self._temperatures(selection, classifiers, labeled, validation)
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
@@ -117,7 +118,7 @@ class EncoderFit:
         return EncoderModel(
             data=self.data,
             selection=selection,
-            ensemble=_classifiers(ensemble, prior_shift),
+            ensemble=_classifiers(ensemble, score_shift),
             train=LabeledNodes(*self._labeled(final_train)),
             validation=validation,
             target=self.labels.target,
@@ -133,6 +134,7 @@ class EncoderFit:
         labeled: tuple[Array, Array],
         validation: ValidationNodes,
     ) -> dict[str, float]:
+        """Return temperatures for new nodes with edges only, or features only (docs/predictions.md, evidence)."""
         target = self.labels.target
         return missing_input_temperatures(self.data, selection, classifiers, labeled, validation, target)
 
@@ -140,7 +142,10 @@ class EncoderFit:
         return nodes, self.labels.matrix(nodes)
 
     def _calibrate(self, ensemble: list[_EnsembleMember]) -> tuple[Array, Calibration, Array | None]:
-        """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
+        """Return calibrated probabilities of the validation labels, the calibration and the score shift, or None.
+
+        The score shift is the shift of the class scores by the prior correction.
+        """
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation).numpy() for member in ensemble]
         train, target, correct = None, task.target, self.model.prior_correction
@@ -148,8 +153,8 @@ class EncoderFit:
             train_scores = [member.trainer.best_scores(task.train).numpy() for member in ensemble]
             train = train_scores, task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
-        probabilities, temperature, prior_shift = calibrate(scores, labels, target, train, always=correct is True)
-        return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
+        probabilities, temperature, score_shift = calibrate(scores, labels, target, train, always=correct is True)
+        return probabilities, Calibration(temperature, score_shift is not None), score_shift
 
     def _may_correct_priors(self) -> bool:
         """Return whether class scores may be adjusted to the class frequencies of the validation labels."""
@@ -158,22 +163,22 @@ class EncoderFit:
         return correct is True or bool(correct and possible and target.scoring is None)
 
     def _evaluator(
-        self, train_idx: Array, validation_idx: Array, cross_fit: Sequence[tuple[Array, Array]] = ()
+        self, train_idx: Array, validation_idx: Array, cv_folds: Sequence[tuple[Array, Array]] = ()
     ) -> CandidateEvaluator:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
-        folds: Sequence[Array] = []
+        outer_folds: Sequence[Array] = []  # of the training labels, for the outer problem
         # under cross-validation a weighting is learned only if `weighting` names it
-        if len(train_idx) > 3 and (not cross_fit or is_learned(self.model.weighting)):
-            folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state)
-        if not folds and is_learned(self.model.weighting):
+        if len(train_idx) > 3 and (not cv_folds or is_learned(self.model.weighting)):
+            outer_folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state)
+        if not outer_folds and is_learned(self.model.weighting):
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
+        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *outer_folds)]
         labels, classes = torch.from_numpy(codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
         arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
-        if cross_fit:
-            return CrossFitEvaluator(*arguments, folds=cross_fit)
+        if cv_folds:
+            return CrossFitEvaluator(*arguments, folds=cv_folds)
         return CandidateEvaluator(*arguments, class_scores=self._class_scores())
 
     def _class_scores(self) -> ClassScores:
@@ -308,14 +313,14 @@ def _member_keys(selection: Selection) -> list[CandidateKey]:
     return [CandidateKey(weighting.name, name, selection.label_propagation) for weighting, name in members]
 
 
-def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[TrainedClassifier, ...]:
-    """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
+def _classifiers(members: list[_EnsembleMember], score_shift: Array | None) -> tuple[TrainedClassifier, ...]:
+    """Return the classifiers of some members, with `score_shift (c,)` added to their class scores."""
     classifiers = []
     for member in members:
         classifier = member.trainer.best_classifier()
-        if prior_shift is not None:
+        if score_shift is not None:
             with torch.no_grad():
-                classifier.class_bias().add_(torch.from_numpy(prior_shift))
+                classifier.class_bias().add_(torch.from_numpy(score_shift))
         classifiers.append(TrainedClassifier(member.classifier, classifier.fixed(), member.weighting))
     return tuple(classifiers)
 

@@ -108,4 +108,5 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
         counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
     more: dict[str, Any] = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
     more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
+    more |= {"outer_labels": model.outer_labels}
     return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, entries, **sizes))

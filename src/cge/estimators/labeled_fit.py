@@ -120,13 +120,13 @@ class LabeledFit(EncoderFit):
         super().__init__(model, data, labels, checkpoints, callback)
         self.settings = replace(self.settings, label_propagation=False)
 
-    def _evaluator(self, train_idx: Array, validation_idx: Array, cross_fit: Any = ()) -> CandidateEvaluator:
+    def _evaluator(self, train_idx: Array, validation_idx: Array, cv_folds: Any = ()) -> CandidateEvaluator:
         train, validation = (torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx))
         labels, classes = torch.from_numpy(self.labels.codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, train, validation, [], target=self.labels.target)
         arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
-        if cross_fit:
-            return LabeledCrossFitEvaluator(*arguments, folds=cross_fit)
+        if cv_folds:
+            return LabeledCrossFitEvaluator(*arguments, folds=cv_folds)
         return LabeledEvaluator(*arguments, class_scores=self._class_scores())
 
     def _search(self, evaluator: CandidateEvaluator) -> ModelSearch:

@@ -35,8 +35,8 @@ Callback = Callable[[Any], None] | None
 _MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = (
     "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
-    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on the training labels instead, if there are at "
-    "least about 20"
+    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on the training labels instead (with at least 20, "
+    "not counting labels without another one of their class in the other folds)"
 )
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -73,7 +73,8 @@ class PathEstimator(ExplanationMixin, Estimator):
     weighting_ : str
         The path weighting that is used; "custom" for a callable. With weighting='auto' it is the weighting of the most
         accurate candidate (first entry of `ensemble_`); averaged candidates may use others. It may be a hop profile,
-        such as "0 hops" or "1 hop (b=0)": a closed-form weighting (nothing is learned) of paths of these hops only.
+        such as "0 hops" or "1 hop (b=0)": a closed-form weighting (nothing is learned) of paths of these hops only; or
+        equal weights of metapaths.
     """
 
     random_state: int
@@ -156,9 +157,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
-            fewer than 50 labels, `CGE` uses 3-fold cross-validation on `y` instead, if there are at least about 20
-            labels and `refit` is True. With `refit`, the selected model is then trained again on all of `y` for the
-            best number of epochs.
+            fewer than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on `y` instead (with at least 20, not
+            counting labels without another one of their class in the other folds). With `refit`, the selected model is
+            then trained again on all of `y` for the best number of epochs.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.

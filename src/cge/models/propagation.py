@@ -271,10 +271,10 @@ def label_propagation(
     """Return, for each node, sums over all paths to the labeled `nodes (k,)`, whose labels are `labels (k, c)`.
 
     They are the sum of path weight × label, `(n, c)`, the sum of the path weights, `(n, 1)`, and whether there is such
-    a path, `(n, 1)`. A node never receives its own label, not even over closed walks. This holds for the nodes in
-    `leave_one_out` (default: all of `nodes`); with `closed_walks`, always for all of `nodes`. It costs far more than
-    the propagation itself; it is cheaper with the `symmetric` form of `weights` (see `symmetric_weights`), and free if
-    `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
+    a path, `(n, 1)`. The nodes in `leave_one_out` (default: all of `nodes`; with `closed_walks`, always all) do not
+    receive their own label, not even over closed walks. Leaving it out costs far more than the propagation itself; it
+    is cheaper with the `symmetric` form of `weights` (see `symmetric_weights`), and free if `closed_walks`, the
+    `closed_walk_weights` of `nodes`, is passed.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels

@@ -21,6 +21,7 @@ _LOSSES = {  # columns of a history
     "path_loss": "Path loss: skip-gram loss of a sample of paths.",
     "outer_loss": "Outer loss: loss of held-out labels, which trains the path weights.",
 }
+_PAPER_OUTER_LOSS = "Outer loss: weighted path loss after the virtual step, which trains the path weights (Eq. 15)."
 
 
 def captions(
@@ -57,7 +58,8 @@ def _curves_caption(model: PathEstimator) -> str:
     """Return the best epoch and what the curves mean."""
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     history = model.history_ if model.selection_history_ is None else model.selection_history_
-    curves = [text for name, text in _LOSSES.items() if any(row.get(name) for row in history.rows())]
+    losses = _LOSSES | ({"outer_loss": _PAPER_OUTER_LOSS} if getattr(model, "outer", "") == "paper" else {})
+    curves = [text for name, text in losses.items() if any(row.get(name) for row in history.rows())]
     convex = [name for name in getattr(model, "classifiers_", ())[:1] if CLASSIFIERS[name].convex]
     values = ["An epoch is one value of the regularization parameter C."] if convex else []
     return " ".join([f"Best epoch {model.best_epoch_} (dotted line){refit}.", *values, *curves])
@@ -143,6 +145,14 @@ def _weighting_caption(model: PathEstimator) -> str:
     texts = [f"Weighting: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
     names = getattr(model, "classifiers_", ())
     texts.append(f"Classifiers: {'; '.join(f'{name} ({CLASSIFIERS[name].description})' for name in names)}.")
+    if spec is not None and "normalization exponent" in spec.description:
+        degrees = " (degrees in the relation of the edge)" if spec.metapaths else ""
+        texts.append(
+            "Normalization exponent b: the weight of an edge is divided by degree(source)¹⁻ᵇ · degree(target)ᵇ"
+            f"{degrees}; b = 0 as in a random walk, b = ½ as in GCN."
+        )
+    which = "its sampled paths" if uses_network(model) else "all paths that start at it"
+    texts.append(f"Propagated inputs of a node: the sum over {which} of path weight A(p) × inputs of the last node.")
     texts.append(_weight_text(model))
     parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hop_weights": []}
     if any(parameters["coefficients"].values()):
@@ -168,8 +178,8 @@ def _faithfulness_caption(model: PathEstimator, explainer: Explainer, n_tested: 
         "their contributions, of their path weights |A(p)|, or at random. At most "
         f"{MAX_PATHS:,} paths of each node, those with the largest weights, are deleted or inserted; mean over "
         f"{counted(n_tested, 'node')}. The faster the probability changes, the more the first paths of an order matter "
-        "for the prediction. The gap between “by contribution” and “by weight” shows what contributions add to weights."
-        + (f" The probability is {which}." if classifier.count > 1 else "")
+        "for the prediction. The gap between “by contribution” and “by weight” shows how much better paths are ranked "
+        "by contribution than by weight alone." + (f" The probability is {which}." if classifier.count > 1 else "")
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from cge.estimators.configs import OuterConfig, flat_params, flat_settings
+from cge.estimators.configs import OuterConfig, PaperOuterConfig, flat_params, flat_settings
 from cge.estimators.encoder_options import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
@@ -31,7 +31,8 @@ def summary_sentences(
     first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
     if seen["outer"]:
         unused = learned_weights_unused(model.fitted_)
-        first += f" Path weights were learned on {seen['outer']:,} training labels"
+        kind = "other validation" if getattr(model, "outer_labels", "") == "validation" else "training"
+        first += f" Path weights were learned on {seen['outer']:,} {kind} labels"
         first += ", but the model search selected a weighting without learned weights." if unused else "."
     if scored is None:
         return [first, "There are no labels to score the model on."]
@@ -67,17 +68,21 @@ def weighting_sentences(model: PathEstimator, scored: ScoredNodes | None, rows: 
 def settings_rows(model: PathEstimator) -> list[list[str]]:
     """Return the settings of a model, with the selected value where a setting is 'auto' or None.
 
-    Settings that have no effect are left out.
+    Left out are those of the outer problem if no weights were learned, those that no classifier of the model uses,
+    those of held-out labels if validation labels were passed, and `n_jobs`, which does not change the result.
     """
     used = {"weighting": model.weighting_}
     used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
-    unused = {"n_jobs"}  # it does not change the result
+    unused = {"n_jobs", *(("validation_fraction", "refit") if model.fit_call_["validation"] else ())}
     if model.fitted_.exact:
         used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
         used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)
         used["inputs"] = resolve_inputs("auto", model.graph_)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
         unused |= set() if uses_network(model) else {"walks_per_node"}
+        unused |= set.intersection(*_unused_settings(model).values())
+    elif model.weighting_ == "uniform":
+        unused |= {"outer", "outer_labels", "n_folds", *(field.name for field in fields(PaperOuterConfig))}
     rows = []
     for name, value in flat_params(model).items():
         text = str(value)
@@ -89,13 +94,19 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
     return [row for row in rows if row[0] not in unused]
 
 
+def _unused_settings(model: PathEstimator) -> dict[str, set[str]]:
+    """Return for each classifier of a model the settings that it does not use."""
+    weight = flat_params(model).get("consistency_weight")
+    return {name: CLASSIFIERS[name].unused_settings(weight) for name in getattr(model, "classifiers_", ())}
+
+
 def _default_value(model: PathEstimator, name: str) -> str:
-    """Return the value that was used for a setting that was not given: that of each classifier, or in words."""
-    settings = {key: CLASSIFIERS[key].settings for key in getattr(model, "classifiers_", ())}
+    """Return the value that was used for a setting that was not given: those of the classifiers, or in words."""
+    settings = {key: CLASSIFIERS[key].settings for key, unused in _unused_settings(model).items() if name not in unused}
     values = {key: str(getattr(each, name)) for key, each in settings.items() if hasattr(each, name)}
     if not values:
         return flat_settings(type(model))[name].setting.none or "none"
-    if name == "max_epochs":  # may be reduced, to bound the time
+    if name == "max_epochs" and model.fitted_.classifier_names()[0] in values:  # may be reduced, to bound the time
         values = {"": str((model.selection_history_ or model.history_)[0].max_epochs)}
     same = len(set(values.values())) == 1
     return next(iter(values.values())) if same else ", ".join(f"{value} ({key})" for key, value in values.items())

@@ -71,7 +71,7 @@ class SingleLabel(Target):
         return np.asarray(len(matrix) / (len(count) * count))
 
     def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:  # noqa: ARG002 - sums are normalized
-        """Return the logarithm of the posterior."""
+        """Return log(C p) for the smoothed shares p of C classes; 0 where no label is reachable."""
         sums, n_classes = np.maximum(sums, 0), sums.shape[1]
         normalized = (1 - _SMOOTHING) * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12)
         posterior = normalized + _SMOOTHING / n_classes

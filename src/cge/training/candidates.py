@@ -7,8 +7,8 @@ there are validation labels to compare it with others).
 The stages:
 
 - *weight initialization*: which closed form a learned weighting starts from. It comes first if the settings name a
-  learned weighting; with "auto" it is part of the stage *weighting*, after the closed forms if hop profiles or equal
-  weights of metapaths are among them;
+  learned weighting; with "auto" it runs during the stage *classifier* if a weighting is learned there, otherwise in the
+  stage *weighting*, after the closed forms if hop profiles or equal weights of metapaths are among them;
 - *label propagation*: whether propagated training labels are added to the class scores;
 - *classifier*: which classifiers suit the reference;
 - *weighting*: which weighting replaces the reference, closed forms first, as far as the work budget allows;

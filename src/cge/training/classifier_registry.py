@@ -7,7 +7,7 @@ this table. To add a classifier, add an entry here, or call `register_classifier
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cge.errors import InputError
@@ -93,8 +93,9 @@ class ClassifierSpec:
     search : bool
         Whether the model search compares it.
     alternative_to_label_propagation : bool
-        It is compared, without label propagation, with classifiers that use it, where that is optional. The search does
-        not combine it with label propagation that it has selected itself.
+        With `classifier="auto"` and optional label propagation, it is compared without it with classifiers that use it,
+        and never combined with label propagation that the search selected. If you name this classifier, it is combined
+        with label propagation if `mlp` gains from that.
     refines : str, optional
         Another classifier, of which it is a variant: the model search tries it only where that one is the best.
     """
@@ -116,6 +117,14 @@ class ClassifierSpec:
     def requires_label_propagation(self) -> bool:
         """Whether it is trained on propagated labels."""
         return self.settings.distilled
+
+    def unused_settings(self, consistency_weight: float | None = None) -> set[str]:
+        """Return the settings of `CGE` that do not change its training; `consistency_weight` None is the default."""
+        if self.convex:
+            return {"dim", *(each.name for each in fields(ClassifierSettings))}
+        unused = {"dim", "dropout"} if self.linear else set()
+        weight = self.settings.consistency_weight if consistency_weight is None else consistency_weight
+        return unused | {"sharpening"} if self.settings.distilled or not weight else unused
 
 
 CLASSIFIERS: dict[str, ClassifierSpec] = {}
@@ -182,10 +191,16 @@ for _spec in (
         **(_LINEAR | _ALTERNATIVE_TO_LABEL_PROPAGATION),
     ),
     ClassifierSpec(
-        "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
+        "sparse-light",
+        "like 'sparse' (linear, group lasso), with a weaker consistency loss",
+        settings=_LIGHT,
+        refines="sparse",
+        **_LINEAR,
     ),
     ClassifierSpec("logistic", "logistic regression (ridge regression if task='regression')", **_LOGISTIC),
-    ClassifierSpec("logistic-unit", "'logistic' with propagated inputs of unit length", unit_rows=True, **_LOGISTIC),
+    ClassifierSpec(
+        "logistic-unit", "logistic regression on propagated inputs of unit length", unit_rows=True, **_LOGISTIC
+    ),
     ClassifierSpec("distilled", "an MLP, also trained on propagated labels as soft targets", settings=_DISTILLED),
 ):
     register_classifier(_spec)

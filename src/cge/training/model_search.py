@@ -3,14 +3,18 @@
 `cge.training.candidates` lists the stages; their rules are:
 
 - Label propagation is used if the classifier `mlp` is more accurate with it than without it by more than two standard
-  errors. If it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must also be more
-  accurate than `consistency` and `sparse` without it, which are combined with it only if `label_propagation=True`.
-- The most accurate classifier of the reference is evaluated with other weightings, except those (not `uniform` after
-  `degree`) that `mlp` shows to be worse than the reference by two standard errors. With other weightings a classifier
-  with a consistency or distillation loss continues the training with the reference, which continues as well. If another
+  errors. A classifier that is named in the settings is then combined with it. With `classifier="auto"`, if `mlp` gains
+  at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must also be more accurate than
+  `consistency` and `sparse` without it; these two are never combined with label propagation that the search selected.
+- The most accurate classifier of the reference is evaluated with other weightings, except those that are worse than the
+  reference by two standard errors with `mlp` (`uniform` is always evaluated if the reference is `degree`). If another
   weighting is more accurate, this classifier and those that tied with it are compared again with that weighting.
-- Weightings are learned while classifiers are compared, where that does not depend on the classifier; not if label
-  propagation more than doubles the accuracy, since they are learned with classifiers that see no propagated labels.
+- Under another weighting, a classifier with a consistency or distillation loss is not trained from scratch: it starts
+  from the parameters it reached under the reference and gets 30 % more epochs. The reference itself gets as many, so
+  that the comparison is fair. `sparse-light` starts from `sparse` in the same way.
+- `edges` and `relations`, which are candidates whichever classifier is selected, are learned while classifiers are
+  compared, if the budget allows. With `weighting="auto"`, none is learned if label propagation more than doubles the
+  accuracy, since weightings are learned with classifiers that see no propagated labels.
 - The most accurate candidate is selected; if accuracies are equal, the one with the lower log loss. Its probabilities
   are averaged with those of up to four others that tie with it (see `ties_with_best`).
 """
@@ -39,6 +43,7 @@ class ModelSearch(WeightingSearch):
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         super().__init__(evaluator)
+        # all classifiers evaluated so far; `state.classifiers`: the best one and those that tie with it
         self.compared_classifiers: set[str] = set()
 
     def run(self) -> Selection:
@@ -146,7 +151,11 @@ class ModelSearch(WeightingSearch):
         return learned
 
     def _gain_over_uniform(self, weighting: NamedWeighting, classifier: str) -> tuple[float, float] | None:
-        """Return the gain in validation accuracy over uniform weights; None if they were not compared."""
+        """Return the gain in validation accuracy over uniform weights with its error; None if they were not compared.
+
+        It is the accuracy of the selected candidate minus the best with uniform weights, with any classifier that was
+        evaluated.
+        """
         state, scores = self.state, self.evaluator.scores
         uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
         if not uniform_candidates or weighting.name == "uniform":

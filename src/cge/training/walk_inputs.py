@@ -19,7 +19,7 @@ def walk_inputs(graph: Graph, seed: int, n_jobs: int | None) -> Array:
     vectors = np.zeros((len(graph), WALK_DIM), np.float32)
     if len(graph) <= MAX_FACTORIZED_NODES:
         vectors = factorize_walks(graph, WALK_DIM, seed=seed, n_jobs=n_jobs)
-    if not (np.abs(vectors) > _ROUNDING).any():  # too large, or walks do not tell nodes apart (a cycle of 4)
+    if not (np.abs(vectors) > _ROUNDING).any():  # too large, or the NetMF matrix is zero (a cycle of 4)
         vectors = factorize_edges(graph, WALK_DIM, seed=seed, n_jobs=n_jobs)
     vectors[~_has_neighbors(graph)] = 0
     unit: Array = unit_rows(vectors)
