@@ -73,8 +73,7 @@ class PathEstimator(ExplanationMixin, Estimator):
     weighting_ : str
         The path weighting that is used; "custom" for a callable. With weighting='auto' it is the weighting of the most
         accurate candidate (first entry of `ensemble_`); averaged candidates may use others. It may be a hop profile,
-        such as "0 hops" or "1 hop (b=0)": a closed-form weighting (nothing is learned) of paths of these hops only; or
-        equal weights of metapaths.
+        such as "0 hops" or "1 hop (b=0)" (a closed form, for paths of these hops only), or equal weights of metapaths.
     """
 
     random_state: int

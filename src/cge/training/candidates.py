@@ -14,7 +14,7 @@ The stages:
 - *weighting*: which weighting replaces the reference, closed forms first, as far as the work budget allows;
 - *final classifier*: which classifiers suit the selected weighting, if it is not the reference;
 - *uniform weights*: for comparison, if they were not evaluated before;
-- *final training*: the selected model, which is trained until it stops.
+- *final training*: the selected model and those averaged with it, which are trained until they stop.
 
 With fewer than five validation labels only the last stage remains. With more, but nothing 'auto', a learned weighting
 also has the stages weight initialization and uniform weights. There is no estimate of seconds: the time depends on

@@ -16,7 +16,8 @@
   compared, if the budget allows. With `weighting="auto"`, none is learned if label propagation more than doubles the
   accuracy, since weightings are learned with classifiers that see no propagated labels.
 - The most accurate candidate is selected; if accuracies are equal, the one with the lower log loss. Its probabilities
-  are averaged with those of up to four others that tie with it (see `ties_with_best`).
+  are averaged with those of up to four others that tie with it (see `ties_with_best`); of a classifier and the one
+  that refines it, only one is used.
 """
 
 from __future__ import annotations
