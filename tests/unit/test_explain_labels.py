@@ -211,7 +211,7 @@ def test_a_graph_that_replaces_the_training_graph(model: cge.CGE) -> None:
 # ---------------------------------------------------------------------- no information
 
 
-@pytest.mark.parametrize("inputs", ["features", "learned"])
+@pytest.mark.parametrize("inputs", ["features", "learned", "walks"])
 @pytest.mark.parametrize("label_propagation", [True, False])
 def test_nodes_without_information(inputs: str, label_propagation: bool) -> None:
     x = np.array(sp.csr_array(with_sparse_features(two_groups()).features).toarray())
@@ -230,6 +230,24 @@ def test_nodes_without_information(inputs: str, label_propagation: bool) -> None
     assert "no information" in str(explanation)
     assert explanation.to_dict()["informed"] is False
     assert "no information" not in str(model.explain(4))
+
+
+@pytest.mark.parametrize("inputs", ["features", "learned", "walks"])
+def test_its_own_input_informs_about_a_node_unless_it_is_learned(inputs: str) -> None:
+    model = quick_cge("degree", label_propagation=False, inputs=inputs, **QUICK | {"hops": 0})
+    model.fit(with_sparse_features(two_groups()), partial_labels())
+    explanation, (predictions, _) = model.explain(4), predict_nodes(model, [4])
+    assert explanation.informed == (inputs != "learned")
+    assert predictions.evidence_names() == ["training graph" if explanation.informed else "no information"]
+    if not explanation.informed:
+        np.testing.assert_allclose(explanation.probabilities, model.fitted_.train.matrix.mean(0))
+
+
+def test_a_self_loop_is_no_information_about_a_learned_input() -> None:
+    graph = cge.Graph.from_edges([*EDGES, (6, 6)], num_nodes=7, self_loops=True)
+    model = quick_cge("degree", label_propagation=False, inputs="learned", **QUICK).fit(graph, CLASSES)
+    assert [model.explain(node).informed for node in (2, 6)] == [True, False]
+    assert predict_nodes(model, [2, 6])[0].evidence_names() == ["training graph", "no information"]
 
 
 def test_multilabel_classes_share_a_label() -> None:

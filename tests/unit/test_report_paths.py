@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cge.explain.explanation import NO_INFORMATION
 from cge.report.charts import strongest_paths
 from cge.report.contents import report_contents
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -48,6 +49,17 @@ def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkey
     monkeypatch.setattr("cge.report.charts._MAX_SUMMED", 10)
     for node_paths in strongest_paths(model.explainer(), nodes, 3):
         assert (len(node_paths.paths), node_paths.endpoints, node_paths.coverage) == (3, [], "")
+
+
+@pytest.mark.parametrize("inputs", ["walks", "learned"])
+def test_notes_about_nodes_without_information_are_those_of_explanations(inputs: str) -> None:
+    """A node whose listed paths stay at it has information, unless its input is learned."""
+    model = quick_cge("degree", classifier="mlp", label_propagation=False, inputs=inputs, hops=0, max_epochs=5)
+    contents = report_contents(model.fit(two_groups(features=False), partial_labels()))
+    expected = NO_INFORMATION if inputs == "learned" else "No other path contributes."
+    assert contents["notes"] == [expected] * 40
+    assert max(len(paths) for paths in contents["paths"]) == 1
+    assert model.explain(5).informed == (inputs == "walks")
 
 
 def test_uniform_weights_have_no_charts_and_the_first_node_has_medium_confidence() -> None:

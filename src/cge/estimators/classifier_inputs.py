@@ -13,12 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.arrays import Array
+from cge.csr import entries_of
+from cge.graph import Graph
 from cge.models.propagation import propagate_rows, propagated_lengths
 from cge.models.sparse_products import input_product, unit_rows
 from cge.randomness import generator
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
+from cge.training.named_weighting import NamedWeighting
 from cge.training.selection import Selection, TrainedClassifier
 
 _Propagation = Callable[[Array], Array]
@@ -124,7 +127,7 @@ def classifier_inputs(
     if selection.label_propagation and labels is not None:
         label_scores = selection.weighting.propagate_labels(data, *labels, target, rows)[rows]
     projected = tuple(_projected(data, member, propagations[member.weighting.name], rows) for member in classifiers)
-    reach_inputs = partial(_reach_inputs, data, [*propagations.values()], rows)
+    reach_inputs = partial(_reach_inputs, data, [*weightings.values()], [*propagations.values()], rows)
     neighborhoods = partial(_neighborhoods, data, propagations[classifiers[0].weighting.name], rows)
     return ClassifierInputs(projected, label_scores, reach_inputs, neighborhoods)
 
@@ -151,11 +154,20 @@ def _projected(data: EncoderData, trained: TrainedClassifier, propagation: _Prop
     return np.asarray(propagated + trained.classifier.offset)
 
 
-def _reach_inputs(data: EncoderData, propagations: Sequence[_Propagation], nodes: Array) -> npt.NDArray[np.bool_]:
+def _reach_inputs(
+    data: EncoderData, weightings: Sequence[NamedWeighting], propagations: Sequence[_Propagation], nodes: Array
+) -> npt.NDArray[np.bool_]:
     """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
     has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
     for propagation in propagations:
         reached |= propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0
     if data.uses_features or data.walk_vectors is not None:
         return reached
-    return reached & (data.graph.degrees[nodes] > 0)
+    hop_weights = [weighting.edge_weighting.used_hop_weights() for weighting in weightings]
+    return reached & have_neighbors(data.graph, nodes) & any(len(each) > 1 for each in hop_weights)
+
+
+def have_neighbors(graph: Graph, nodes: Array) -> npt.NDArray[np.bool_]:
+    """Return which of some nodes have an edge to another node, `(k,)`."""
+    entries, rows = entries_of(graph.indptr, nodes), np.repeat(np.arange(len(nodes)), graph.degrees[nodes])
+    return np.bincount(rows, graph.indices[entries] != nodes[rows], minlength=len(nodes)) > 0

@@ -50,8 +50,11 @@ def encoder_explainer(model: EncoderModel, classifier_index: int, graph: Graph |
     lengths = np.ones(len(data.graph), np.float32)
     if CLASSIFIERS[name].unit_rows:
         lengths[nodes] = propagated_lengths(weighting.propagation(data), inputs, nodes)
+    of_classifiers = model.inputs(graph, nodes)
     probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
-    probabilities[nodes] = model.probabilities(graph, nodes)
+    probabilities[nodes] = model.probabilities_from(of_classifiers, model.temperature)
+    informed = np.zeros(len(data.graph), bool)
+    informed[nodes] = of_classifiers.has_information
     return Explainer(
         _paths(data, weighting),
         ScoreFunction(projected, ClassifierScores(classifier, lengths), offset, label_paths, features=features),
@@ -61,6 +64,7 @@ def encoder_explainer(model: EncoderModel, classifier_index: int, graph: Graph |
         model.temperature,
         ClassifierInfo(classifier_index, len(model.ensemble), name),
         EdgeRelations.of(data.graph, data.transitions),
+        informed,
     )
 
 

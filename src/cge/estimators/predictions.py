@@ -15,6 +15,7 @@ from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError, format_value
+from cge.estimators.classifier_inputs import have_neighbors
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.estimator import not_fitted
 from cge.estimators.fitted_model import FittedModel
@@ -202,8 +203,7 @@ def _path_evidence(
         [each.weighting.edge_weighting.normalized_hop_weights().tolist() for each in fitted.ensemble]
     )
     uses_edges = fitted.label_propagation or data.walk_vectors is not None or bool(hop_weights[:, 1:].any())
-    loops = sp.csr_array(graph.to_scipy()).diagonal() != 0
-    connected = (graph.degrees[rows] > loops[rows]) & uses_edges
+    connected = have_neighbors(graph, rows) & uses_edges
     featured = data.has_inputs[rows] & data.uses_features
     conditions = [~has_information, rows < grown.num_existing_nodes, featured & connected, featured]
     return np.select(conditions, [_NONE, _TRAINED, _BOTH, _FEATURES], _EDGES)

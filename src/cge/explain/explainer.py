@@ -45,8 +45,9 @@ def _sums(linear: LinearScores, by_hop: Array, by_type: Array) -> dict[str, Arra
 class Explainer:
     """Explains the predictions of one classifier; takes indices of nodes and classes, returns ids and classes.
 
-    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `relations` are those of the
-    edges, in a heterogeneous graph.
+    `probabilities (n, c)` are those of the model (in another graph only for the explained nodes, else 0), `ids (n,)`
+    the node ids. `relations` are those of the edges, in a heterogeneous graph. `informed (n,)` says from which of the
+    explained nodes a path leads to an input or a label; by default from all.
     """
 
     paths: PathSource
@@ -57,6 +58,7 @@ class Explainer:
     temperature: float = 1.0
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
     relations: EdgeRelations | None = None
+    informed: Array | None = None
 
     def explain_node(
         self,
@@ -74,7 +76,7 @@ class Explainer:
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
         linear = self._linearize(nodes)
         terms = self._score_terms(nodes, linear.gradients[:, class_index], class_index)
-        more: dict[str, Any] = {"informed": endpoint is not None or self._is_informed(terms)}
+        more: dict[str, Any] = {"informed": endpoint is not None or self.is_informed(node)}
         if endpoint is not None:
             mask = np.arange(len(self.ids))[:, None] == endpoint
             inputs, terms = inputs * mask, [replace(term, inputs=term.inputs * mask) for term in terms]
@@ -145,12 +147,9 @@ class Explainer:
             terms.append(PathSum(LABEL, labels.paths, nodes, values, label_gradients))
         return terms
 
-    def _is_informed(self, terms: list[PathSum]) -> bool:
-        """Return whether a path of the node leads to features, to a label, or to the learned input of another node."""
-        endpoints = [np.flatnonzero(term.source.to_endpoints(term.nodes, np.ones((1, 1)))) for term in terms]
-        endpoints[0] = endpoints[0] if terms[0].kind == FEATURES else np.setdiff1d(endpoints[0], terms[0].nodes)
-        chunks = ((term, chunk) for term, rows in zip(terms, endpoints, strict=True) for chunk in _chunks(rows, 10_000))
-        return not self.paths.exact or any(term.inputs[chunk].any() for term, chunk in chunks)
+    def is_informed(self, node: int) -> bool:
+        """Return whether a path leads from a node to an input or a label; its own learned input does not count."""
+        return self.informed is None or bool(self.informed[node])
 
     def _single_sums(self, terms: list[PathSum], endpoint: int | None) -> dict[str, Any]:
         """Return the sums over the paths of one node by endpoint, `(n,)`."""

@@ -27,7 +27,7 @@ TABLES = {
     "metapath": ("by_metapath", "metapath"),
 }
 NO_INFORMATION = (
-    "There is no information about this node: no path leads to features or labels. "
+    "There is no information about this node: no path leads to an input or a label. "
     "Its probabilities are the class frequencies of the training (after a prior correction, validation) labels."
 )
 _OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
@@ -179,7 +179,7 @@ class Explanation(Sequence[PathContribution]):
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, a label, or another learned input; if not, the evidence is "no information".
+        Whether a path leads to features, walk vectors, a label or another node's learned input (else "no information").
     """
 
     node: Any

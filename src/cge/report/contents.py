@@ -23,8 +23,9 @@ from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.similar import nearest_rows, row_norms
+from cge.explain.explainer import Explainer
 from cge.explain.explanation import NO_INFORMATION
-from cge.explain.path_sums import INPUTS, LABEL
+from cge.explain.path_sums import LABEL
 from cge.report import captions, sentences
 from cge.report.charts import (
     PROJECTIONS,
@@ -137,7 +138,8 @@ def report_contents(
     classes, target = [str(label) for label in model.classes_], model.fitted_.target
     train_labels, labels = _label_matrices(model, test_labels)
     shown = _select_nodes(train_labels, labels)
-    paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
+    explainer = model.explainer()
+    paths = strongest_paths(explainer, shown, _TOP_PATHS)
     weights = [(path, weight) for node_paths in paths for path, weight, _, kind in node_paths.paths if kind != LABEL]
     varying = weights if len({weight for _, weight in weights}) > 1 else []  # of uniform weights there are no charts
     on_paths = {node for node_paths in paths for path, *_ in node_paths.paths for node in path}
@@ -166,7 +168,7 @@ def report_contents(
         "classes": classes,
         "groups": _color_groups(nodes.class_sizes),
         "nodes": _node_table(model, nodes, projection),
-        **_explorer(paths, listed),
+        **_explorer(paths, nodes, explainer),
         "neighbors": _neighbors(model.embedding_[shown]),
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
@@ -247,16 +249,12 @@ def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
     ]
 
 
-def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
+def _explorer(paths: list[NodePaths], nodes: _Nodes, explainer: Explainer) -> dict[str, Any]:
     """Return the paths and endpoints of each node with the page's node numbers, and sentences about them."""
-    numbers = {node: number for number, node in enumerate(listed.tolist())}
+    numbers = {node: number for number, node in enumerate(nodes.listed.tolist())}
 
     def short(*values: float) -> list[float]:
         return [float(f"{value:.4g}") for value in values]
-
-    def note(node_paths: NodePaths) -> str:
-        has_information = any(kind != INPUTS or len(set(path)) > 1 for path, _, _, kind in node_paths.paths)
-        return node_paths.coverage if has_information else NO_INFORMATION
 
     return {
         "paths": [
@@ -269,7 +267,10 @@ def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
         "endpoints": [
             [[numbers[end], *short(*values)] for end, *values in node_paths.endpoints] for node_paths in paths
         ],
-        "notes": [note(node_paths) for node_paths in paths],
+        "notes": [
+            node_paths.coverage if explainer.is_informed(node) else NO_INFORMATION
+            for node, node_paths in zip(nodes.shown.tolist(), paths, strict=True)
+        ],
     }
 
 
