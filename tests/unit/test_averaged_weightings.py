@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 import cge
 from cge.estimators import encoder_fit
+from cge.estimators.fitted_model import learned_weights_unused
+from cge.report.contents import report_contents
 from cge.training.candidates import MAX_AVERAGED
 from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
@@ -75,6 +79,22 @@ def test_every_classifier_is_explained_with_its_weighting() -> None:
         scores = classifier.scores(vectors[[3]])[0]
         np.testing.assert_allclose(explanation.scores - explanation.scores.mean(), scores - scores.mean(), atol=1e-5)
         assert explanation.classifier.name == name
+
+
+def test_the_report_says_which_weighting_is_described() -> None:
+    caption = report_contents(fitted())["captions"]["weighting-caption"]
+    assert caption.startswith(f"Weighting of the first classifier: {fitted().weighting_} (")
+
+
+def test_learned_weights_are_used_if_any_classifier_uses_them() -> None:
+    fitted_model: Any = copy(fitted().fitted_)
+    assert fitted_model.log.labels_seen["outer"] > 0
+    assert learned_weights_unused(fitted_model)
+    last = fitted_model.ensemble[-1]
+    learned = last._replace(weighting=replace(last.weighting, name="edges"))
+    fitted_model.ensemble = (*fitted_model.ensemble[:-1], learned)
+    assert fitted_model.weighting_names()[-1] == "edges"
+    assert not learned_weights_unused(fitted_model)
 
 
 def test_averaged_weightings_are_saved(tmp_path: Path) -> None:

@@ -11,9 +11,13 @@ import pytest
 import torch
 
 import cge
+from cge.cli.fit_output import describe_labels
 from cge.estimators.classifier import task_labels
 from cge.estimators.fit_plan import plan_fit
+from cge.estimators.fitted_model import restore_log
+from cge.report.sentences import summary_sentences
 from cge.training.cross_fitting import CrossFitTrainer
+from cge.training.history import Epoch
 from tests.fixtures import TRUE_LABELS, multilabel_targets, partial_labels, quick_cge, two_groups, with_sparse_features
 
 SETTINGS: dict[str, Any] = {"label_propagation": False, "classifier": "mlp"}
@@ -80,6 +84,34 @@ def test_learned_weightings_are_not_compared_on_labels_that_learn_them() -> None
     planned = {candidate.weighting for candidate in plan.candidates}
     assert {row["weighting"] for row in fitted().search_results_} - {"degree"} <= planned
     assert "edges" not in planned
+
+
+def test_cross_validation_is_recorded_also_with_many_lonely_classes(tmp_path: Path) -> None:
+    y = TRUE_LABELS.copy()
+    y[:16] = np.arange(2, 18)  # each the only one of its class, so that few of the labels are held out
+    graph, model = with_sparse_features(two_groups()), quick_cge("degree", **SETTINGS, max_epochs=5)
+    model.fit(graph, y)
+    assert model.labels_seen_ == {"train": 40, "outer": 0, "validation": 24}
+    model.save(tmp_path / "model")
+    expected = "40 labels (validated by 3-fold cross-validation, then all used for training)."
+    for each in (model, cge.load(tmp_path / "model")):
+        assert expected in summary_sentences(each, "", None, [])[0]
+    older = {key: value for key, value in model.fitted_.log.metadata().items() if key != "cross_validated"}
+    assert not restore_log(older, Epoch).cross_validated
+    plan = plan_fit(model, graph, y)
+    assert plan.cross_validated
+    assert not plan_fit(model.set_params(refit=False), graph, y).cross_validated
+    settings: dict[str, Any] = {"weighting": "degree", "refit": True, "validation_fraction": 0.0, **SETTINGS}
+    assert not quick_cge(**settings, max_epochs=5).fit(graph, y).fitted_.log.cross_validated
+
+
+def test_the_labels_of_a_fit_in_words() -> None:
+    counts = {"train": 100, "outer": 0, "validation": 75}
+    assert describe_labels(counts, True, "") == "100 (25 training, 75 held out for validation)"
+    counts = {"train": 40, "outer": 40, "validation": 24}
+    assert describe_labels(counts, True, "was learned", cross_validated=True) == (
+        "40, validated by 3-fold cross-validation; the weighting was learned on the training labels"
+    )
 
 
 def test_held_out_scores_are_those_of_classifiers_without_the_label() -> None:

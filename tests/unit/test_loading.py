@@ -49,6 +49,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ),
         ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "the best epoch, 0, is not in the history"),
         ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'labels_seen' must be an object, found 7"),
+        ("edges", lambda metadata, _: metadata.update(cross_validated=1), "'cross_validated' must be a bool, found 1"),
         (
             "edges",
             lambda _, arrays: arrays["ensemble.0.offset"].fill(np.nan),

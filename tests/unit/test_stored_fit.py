@@ -225,6 +225,8 @@ def test_commands(files, tmp_path, capsys, monkeypatch):
     assert result["nodes"] == 400
     assert result["peak_bytes"] > 0
     assert "fitted out of core" in result["notes"][0]
+    assert run(["fit", graph, *labels, "--max-epochs", "20", "--out-of-core", "--out", "again"]) == 0
+    assert "60, validated by 3-fold cross-validation\n" in capsys.readouterr().out
     assert run(["predict", "model", "--out", "parts", "--quiet"]) == 0
     assert run(["predict", "model", "--out", "whole.parquet", "--quiet"]) == 0
     parts, whole = pq.read_table(tmp_path / "parts"), pq.read_table("whole.parquet")

@@ -129,6 +129,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "labels_seen": model.labels_seen_,
         "best_epoch": model.best_epoch_,
         "refitted": model.selection_history_ is not None,
+        "cross_validated": model.fitted_.log.cross_validated,
         "metric": model.fitted_.target.metric,
         "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
         "weighting": model.weighting_,
@@ -151,12 +152,19 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     """Print a summary, and how to use the model."""
     from cge.estimators.fitted_model import learned_weights_unused
 
-    unused = learned_weights_unused(model.fitted_)
-    comparison, outer_labels = model.compare_weighting().sentences(), getattr(model, "outer_labels", "folds")
+    labels = describe_labels(
+        summary["labels_seen"],
+        summary["refitted"],
+        "was learned",
+        unused=learned_weights_unused(model.fitted_),
+        outer_labels=getattr(model, "outer_labels", "folds"),
+        cross_validated=summary["cross_validated"],
+    )
+    comparison = model.compare_weighting().sentences()
     rows = [
         ("nodes", f"{summary['nodes']:,}"),
         ("edges", f"{summary['edges']:,}"),
-        ("labels", describe_labels(summary["labels_seen"], summary["refitted"], "was learned", unused, outer_labels)),
+        ("labels", labels),
         ("best epoch", _best_epoch(summary, model)),
         ("validation", _score(summary, model)),
         ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
@@ -182,7 +190,13 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
 
 
 def describe_labels(
-    counts: dict[str, int], refit: bool, learned: str, unused: bool = False, outer_labels: str = "folds"
+    counts: dict[str, int],
+    refit: bool,
+    learned: str,
+    *,
+    unused: bool = False,
+    outer_labels: str = "folds",
+    cross_validated: bool = False,
 ) -> str:
     """Return how many labels train and validate, and on how many a weighting is `learned`.
 
@@ -197,7 +211,7 @@ def describe_labels(
     text = f"{train:,} training, {validation:,} validation"
     if refit:
         text = f"{train:,} ({train - validation:,} training, {validation:,} held out for validation)"
-    if refit and validation > 0.7 * train:
+    if cross_validated:
         text = f"{train:,}, validated by 3-fold cross-validation"
     if not outer:
         return text
@@ -205,8 +219,8 @@ def describe_labels(
         return f"{text}; the weighting {learned} on {outer:,} other validation labels"
     if unused:
         return f"{text}; path weights were also learned, on the {outer:,} training labels, but not selected"
-    which = f"the {train - validation:,}" if refit else "the training labels"
-    again = " and again in the refit" if refit and outer == train else ""
+    which = f"the {train - validation:,}" if refit and not cross_validated else "the training labels"
+    again = " and again in the refit" if refit and outer == train and not cross_validated else ""
     return f"{text}; the weighting {learned} on {which}{again}"
 
 

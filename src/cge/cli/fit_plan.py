@@ -30,7 +30,8 @@ def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> d
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
     """Print a plan, and that nothing was done."""
     learned, outer_labels = "may be learned" if plan.candidates else "is learned", plan.sizes.get("outer_labels", "")
-    counts = describe_labels(plan.labels, plan.refit, learned, outer_labels=outer_labels)
+    how = {"outer_labels": outer_labels, "cross_validated": plan.cross_validated}
+    counts = describe_labels(plan.labels, plan.refit, learned, **how)
     refit = "; then refitted on all labels" if plan.refit else ""
     memory = "" if available is None else f", of {format_bytes(available)} available"
     rows = [("nodes", f"{graph.num_nodes:,}"), ("edges", f"{graph.num_edges:,}"), ("labels", counts + refit)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.common_options import flag_option, text_option
+from cge.cli.fit_output import describe_labels
 from cge.cli.fit_plan import format_bytes
 from cge.cli.ingest import BlockProgress
 from cge.cli.main import command_line
@@ -135,7 +136,8 @@ def fit_out_of_core(
         print_notes(notes)
         counts, accuracy = summary["labels_seen"], summary["validation_accuracy"]
         rows = [("model", out), ("graph", f"{summary['nodes']:,} nodes, {summary['entries']:,} entries")]
-        rows += [("labels", f"{counts['train']:,} training, {counts['validation']:,} validation")]
+        described = describe_labels(counts, summary["refitted"], "", cross_validated=summary["cross_validated"])
+        rows.append(("labels", described))
         rows += [("weighting", summary["weighting"]), ("classifiers", ", ".join(summary["classifiers"]))]
         rows += [] if accuracy is None else [("validation accuracy", f"{accuracy:.1%}")]
         print_pairs([*rows, ("time", f"{summary['seconds']:.1f} s"), ("memory", format_bytes(summary["peak_bytes"]))])
@@ -170,6 +172,8 @@ def _fit(
     summary |= {"weighting": encoder.weighting_name, "classifiers": encoder.classifier_names()}
     accuracy = max((result.accuracy for result in encoder.selection.results), default=None)
     summary |= {"validation_accuracy": accuracy, "labels_seen": encoder.log.labels_seen}
+    refitted = encoder.log.selection_history is not None
+    summary |= {"refitted": refitted, "cross_validated": encoder.log.cross_validated}
     summary |= {"seconds": time.perf_counter() - start, "peak_bytes": _peak()}
     return summary, [note for _, notes in read for note in notes]
 

@@ -124,7 +124,7 @@ class EncoderFit:
             target=self.labels.target,
             calibration=calibration,
             weighting_selected=self.model.weighting == "auto",
-            log=FitLog(history, best_epoch, selection_history, seen, selection.notices),
+            log=FitLog(history, best_epoch, selection_history, seen, selection.notices, bool(cv_folds)),
         )
 
     def _temperatures(

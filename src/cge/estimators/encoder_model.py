@@ -148,6 +148,10 @@ class EncoderModel(FittedModel):
         """Return the names of the classifiers of the ensemble."""
         return [name for name, _, _ in self.ensemble]
 
+    def weighting_names(self) -> list[str]:
+        """Return the names of the weightings of the ensemble, each once."""
+        return list(dict.fromkeys(weighting.name for _, _, weighting in self.ensemble))
+
     def explainer(
         self,
         classifier: int,

@@ -32,6 +32,7 @@ class FitPlan:
     sizes: dict[str, Any]  # settings with the values that will be used
     peak_bytes: float  # estimated memory
     inputs: str | None = None  # node inputs of the path encoder
+    cross_validated: bool = False  # whether validation labels are held-out folds of the training labels
     candidates: tuple[Candidate, ...] = ()  # of the model search, in order; the last is trained until it stops
 
     def rows(self) -> list[dict[str, Any]]:
@@ -93,6 +94,7 @@ def _plan_encoder(
         sizes={"dim": settings.dim, "hops": settings.hops, "n_estimators": model.n_estimators},
         peak_bytes=encoder_memory(candidates, work, nodes=graph.num_nodes, entries=entries, columns=columns),
         inputs=inputs,
+        cross_validated=cross_fit,
         candidates=tuple(candidates),
     )
 

@@ -82,19 +82,24 @@ def _stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: 
 
 @dataclass(frozen=True, eq=False)
 class FitLog:
-    """How a fit went: epochs, the best one, and how many labels served what."""
+    """How a fit went: epochs, the best one, and how many labels served what.
+
+    `cross_validated`: the validation labels are training labels, each predicted by a classifier trained on other folds.
+    """
 
     history: History
     best_epoch: int
     selection_history: History | None  # the epochs that selected the best one, where a second training followed
     labels_seen: dict[str, int]
     notices: tuple[Message, ...] = ()  # what `fit` warns of
+    cross_validated: bool = False
 
     def metadata(self) -> dict[str, Any]:
         """Return the log for the metadata of a model folder."""
         selection = self.selection_history
         return {
             "best_epoch": self.best_epoch,
+            "cross_validated": self.cross_validated,
             "history": self.history.rows(),
             "labels_seen": self.labels_seen,
             "selection_history": None if selection is None else selection.rows(),
@@ -108,7 +113,10 @@ def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
     history = History([metadata_record(epoch, row) for row in metadata_field(metadata, "history", list)])
     counts = metadata_field(metadata, "labels_seen", dict)
     labels_seen = {name: int(metadata_field(counts, name, int)) for name in ("train", "outer", "validation")}
-    return FitLog(history, metadata_field(metadata, "best_epoch", int), selection, labels_seen)
+    known = {"cross_validated": False} | dict(metadata)  # not in the folders of earlier versions
+    cross_validated = metadata_field(known, "cross_validated", bool)
+    best_epoch = metadata_field(metadata, "best_epoch", int)
+    return FitLog(history, best_epoch, selection, labels_seen, cross_validated=cross_validated)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -166,6 +174,10 @@ class FittedModel(ABC):
         """Return the names of the classifiers that are averaged."""
         return ["head"]
 
+    def weighting_names(self) -> list[str]:
+        """Return the names of their weightings, each once."""
+        return [self.weighting_name]
+
     @abstractmethod
     def explainer(self, classifier: int, seed: int, graph: Graph | None = None, rows: Array | None = None) -> Explainer:
         """Return what explains predictions for all nodes, or for `rows` of a graph, by default that of training.
@@ -187,5 +199,6 @@ class FittedModel(ABC):
 
 
 def learned_weights_unused(model: FittedModel) -> bool:
-    """Say whether weights were learned in the model search, but a closed-form weighting was selected."""
-    return model.weighting_selected and model.log.labels_seen["outer"] > 0 and not is_learned(model.weighting_name)
+    """Say whether weights were learned in the model search, but all classifiers have closed-form weightings."""
+    any_learned = any(map(is_learned, model.weighting_names()))
+    return model.weighting_selected and model.log.labels_seen["outer"] > 0 and not any_learned

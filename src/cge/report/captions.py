@@ -142,7 +142,8 @@ def _weighting_caption(model: PathEstimator) -> str:
     if not model.fitted_.exact:
         return f"Weighting: {model.weighting_}. {_weight_text(model)}"
     spec = WEIGHTINGS.get(model.weighting_)
-    texts = [f"Weighting: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
+    of_first = " of the first classifier" if len(model.fitted_.weighting_names()) > 1 else ""
+    texts = [f"Weighting{of_first}: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
     names = getattr(model, "classifiers_", ())
     texts.append(f"Classifiers: {'; '.join(f'{name} ({CLASSIFIERS[name].description})' for name in names)}.")
     if spec is not None and "normalization exponent" in spec.description:

@@ -25,7 +25,7 @@ def summary_sentences(
     labels = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
     if model.selection_history_ is not None:
         held_back = f"{seen['validation']:,} of them held out for validation, then the model was refitted on all"
-        if seen["validation"] > 0.7 * seen["train"]:
+        if model.fitted_.log.cross_validated:
             held_back = "validated by 3-fold cross-validation, then all used for training"
         labels = f"{seen['train']:,} labels ({held_back})."
     first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
