@@ -69,7 +69,7 @@ class CGE(PathEstimator):
     classifiers_ : list of str
         The names of the averaged classifiers, each once; `ensemble_` lists all models.
     ensemble_ : list of (str, str)
-        The weighting and the classifier of each averaged model, the most accurate first.
+        The weighting and the classifier of each averaged model, in the order of their accuracy in the model search.
     label_propagation_ : bool
         Whether leave-one-out propagated training labels are added to the class scores (logits).
     prior_correction_ : bool

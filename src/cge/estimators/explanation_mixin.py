@@ -68,7 +68,7 @@ class ExplanationMixin:
             List only paths of that many hops; sums are over all.
         classifier : int or str
             Where the probabilities of several classifiers are averaged, the index or the name of the one to explain; by
-            default the first, the most accurate on the validation labels.
+            default the first, the most accurate in the model search.
         target_class : class, optional
             The class whose score is explained; by default the predicted one.
         graph : Graph or GraphUpdate, optional

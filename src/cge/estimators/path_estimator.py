@@ -48,9 +48,9 @@ class PathEstimator(ExplanationMixin, Estimator):
     ----------
     embedding_ : (n, d) float32
         Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates
-        (1) for each classifier, its projection of the propagated inputs, scaled to the variance of its class scores;
-        (2) the mean class scores, if labels are propagated; (3) a random projection of the propagated inputs (up to
-        64 columns: these themselves), which predictions do not use and which distinguishes nodes of one class.
+        (1) each classifier's projection of the propagated inputs; (2) if labels are propagated, the square roots of the
+        softmax of the mean class scores (multilabel, regression: these scores); (3) a random projection of the
+        propagated inputs (up to 64 columns: these), unused by predictions, which distinguishes nodes of one class.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)

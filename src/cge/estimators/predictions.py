@@ -40,8 +40,8 @@ class Predictions:
     probabilities : (k, c) float32
         The probability of each class.
     evidence : (k,) int
-        What each prediction is based on, as numbers into `EVIDENCE`: the node was in the training graph, or a new
-        node has features and edges, features, edges, or none of them.
+        What each prediction is based on, as numbers into `EVIDENCE`: a node of the training graph, or a new one with
+        features and edges, or one of these, that the model uses; or no path leads to an input or label.
     target : Target
         What is predicted.
     """
@@ -242,8 +242,9 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
 
         r(v) = Σ_k |h_k| Σ_{p: n_0, …, n_k = v, all in S} Π_t s(n_t, n_{t+1}),
 
-    with the edge weights s and the hop weights h of the model: nodes that are central in S get more weight. For a
-    weighting network these are the weights of its initial weighting; estimators without edge weights give the mean.
+    with the edge weights s and the hop weights h of the model: nodes that are central in S get more weight. For
+    networks and weights of metapaths they are those of the closed form they start from; estimators without edge
+    weights give the mean.
 
     Parameters
     ----------

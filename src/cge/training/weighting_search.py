@@ -150,7 +150,7 @@ class WeightingSearch:
         closed_forms: Sequence[tuple[NamedWeighting, Candidate]],
         learned: Sequence[Candidate],
     ) -> tuple[_Evaluated, list[Candidate]]:
-        """Compare closed forms and weightings that are learned, and learn the others; return what is best, and those.
+        """Compare closed forms and weightings already learned, while learning the rest; return the best, and the rest.
 
         Learning starts from the incumbent if that is a hop profile.
         """
@@ -250,7 +250,10 @@ class WeightingSearch:
             del self.tied[name]
 
     def _work_reserved_for_learning(self, budget: float) -> float:
-        """Return the work of learning and evaluating one weighting, which other closed forms must not use up."""
+        """Return the work of learning and evaluating one weighting.
+
+        Hop profiles and closed forms by relation or metapath must leave it.
+        """
         n_folds, work = len(self.task.folds), self.evaluator.work
         learning = 0.0 if self.learned else work.learning(n_folds)
         needed = learning + work.evaluation(self.state.classifiers[0], continued=True)
@@ -259,7 +262,7 @@ class WeightingSearch:
     def _record(
         self, stage: str, key: CandidateKey, score: CandidateScore, other: CandidateScore | None = None
     ) -> None:
-        """Add a candidate to the results, with its gains over another; without one only if not listed like this."""
+        """Add a candidate to the results, with gains over another; without another, only if not in the results yet."""
         listed = {(row.weighting, row.classifier, row.label_propagation, row.accuracy) for row in self.results}
         if other is not None or (*key, score.accuracy) not in listed:
             self.results.append(SearchResult(stage, *key, score.accuracy, *self.evaluator.gains(score, other)))
