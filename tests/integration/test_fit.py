@@ -68,7 +68,7 @@ def test_the_model_equals_that_of_the_api(files: Path, capsys: pytest.CaptureFix
     assert output["nodes"] == "40"
     assert output["edges"] == f"{graph.num_edges:,}"
     assert output["labels"] == (
-        f"20 ({20 - seen['validation']} training, {seen['validation']} held out for validation); the weighting was "
+        f"20 ({20 - seen['validation']} training, {seen['validation']} held out for validation); path weights were "
         f"learned on the {20 - seen['validation']} and again in the refit"
     )
     assert output["best epoch"].startswith(f"{expected.best_epoch_} of 4, selected on held-out labels")

@@ -210,7 +210,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge")) == 0
     lines = capsys.readouterr().out.splitlines()
     output = {line[:15].strip(): line[15:].strip() for line in lines}
-    assert output["labels"] == "20 training, 8 validation; the weighting may be learned on the training labels"
+    assert output["labels"] == "20 training, 8 validation; path weights may be learned on the training labels"
     assert output["inputs"] == "walk embeddings"
     assert re.match(r"about \d+ MB at most", output["memory"])
     assert output["output folder"] == str(files / "m")
@@ -231,7 +231,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert output["walks"] == "2 per node with 6 nodes, window 3"
     assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
     assert output["labels"].startswith(
-        "20 (16 training, 4 held out for validation); the weighting is learned on the 16 and again"
+        "20 (16 training, 4 held out for validation); path weights are learned on the 16 and again"
     )
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     result = json.loads(capsys.readouterr().out)

@@ -109,8 +109,8 @@ def test_the_labels_of_a_fit_in_words() -> None:
     counts = {"train": 100, "outer": 0, "validation": 75}
     assert describe_labels(counts, True, "") == "100 (25 training, 75 held out for validation)"
     counts = {"train": 40, "outer": 40, "validation": 24}
-    assert describe_labels(counts, True, "was learned", cross_validated=True) == (
-        "40, validated by 3-fold cross-validation; the weighting was learned on the training labels"
+    assert describe_labels(counts, True, "were learned", cross_validated=True) == (
+        "40, validated by 3-fold cross-validation; path weights were learned on the training labels"
     )
 
 

@@ -155,7 +155,7 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     labels = describe_labels(
         summary["labels_seen"],
         summary["refitted"],
-        "was learned",
+        "were learned",
         unused=learned_weights_unused(model.fitted_),
         outer_labels=getattr(model, "outer_labels", "folds"),
         cross_validated=summary["cross_validated"],
@@ -198,14 +198,14 @@ def describe_labels(
     outer_labels: str = "folds",
     cross_validated: bool = False,
 ) -> str:
-    """Return how many labels train and validate, and on how many a weighting is `learned`.
+    """Return how many labels train and validate, and on how many path weights are `learned`.
 
-    `outer_labels` is the setting of `PaperCGE`: a weighting is learned on training or validation labels.
+    `outer_labels` is the setting of `PaperCGE`: path weights are learned on training or validation labels.
 
-    >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "was learned")
-    '40 (32 training, 8 held out for validation); the weighting was learned on the 32'
-    >>> describe_labels({"train": 40, "outer": 10, "validation": 10}, False, "is learned", outer_labels="validation")
-    '40 training, 10 validation; the weighting is learned on 10 other validation labels'
+    >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "were learned")
+    '40 (32 training, 8 held out for validation); path weights were learned on the 32'
+    >>> describe_labels({"train": 40, "outer": 10, "validation": 10}, False, "are learned", outer_labels="validation")
+    '40 training, 10 validation; path weights are learned on 10 other validation labels'
     """
     train, outer, validation = (counts[name] for name in ("train", "outer", "validation"))
     text = f"{train:,} training, {validation:,} validation"
@@ -216,12 +216,12 @@ def describe_labels(
     if not outer:
         return text
     if outer_labels == "validation":
-        return f"{text}; the weighting {learned} on {outer:,} other validation labels"
+        return f"{text}; path weights {learned} on {outer:,} other validation labels"
     if unused:
         return f"{text}; path weights were also learned, on the {outer:,} training labels, but not selected"
     which = f"the {train - validation:,}" if refit and not cross_validated else "the training labels"
     again = " and again in the refit" if refit and outer == train and not cross_validated else ""
-    return f"{text}; the weighting {learned} on {which}{again}"
+    return f"{text}; path weights {learned} on {which}{again}"
 
 
 def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:

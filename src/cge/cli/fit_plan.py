@@ -29,7 +29,7 @@ def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> d
 
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
     """Print a plan, and that nothing was done."""
-    learned, outer_labels = "may be learned" if plan.candidates else "is learned", plan.sizes.get("outer_labels", "")
+    learned, outer_labels = "may be learned" if plan.candidates else "are learned", plan.sizes.get("outer_labels", "")
     how = {"outer_labels": outer_labels, "cross_validated": plan.cross_validated}
     counts = describe_labels(plan.labels, plan.refit, learned, **how)
     refit = "; then refitted on all labels" if plan.refit else ""

@@ -13,8 +13,9 @@
   from the parameters it reached under the reference and gets 30 % more epochs. The reference itself gets as many, so
   that the comparison is fair. `sparse-light` starts from `sparse` in the same way.
 - `edges` and `relations`, which are candidates whichever classifier is selected, are learned while classifiers are
-  compared, if the budget allows. With `weighting="auto"`, none is learned if label propagation more than doubles the
-  accuracy, since weightings are learned with classifiers that see no propagated labels.
+  compared, if the reference is `degree` and the budget allows. With `weighting="auto"`, none is learned if label
+  propagation more than doubles the accuracy, since weightings are learned with classifiers that see no propagated
+  labels.
 - The most accurate candidate is selected; if accuracies are equal, the one with the lower log loss. Its probabilities
   are averaged with those of up to four others that tie with it (see `ties_with_best`); of a classifier and the one
   that refines it, only one is used.
