@@ -62,10 +62,10 @@ def run(cell: Cell) -> dict[str, Any]:
     row["labels"]["validation"] = len(split.validation)
     if cell.method == "cge":
         model = CGE(random_state=cell.seed, n_jobs=1).fit(data.graph, y, validation)
-        vectors, scores = model.embedding_, data.labels[split.test]
+        vectors = model.embedding_
         row |= {
             "labels": model.labels_seen_,
-            "model": model.score(data.graph.node_ids[split.test], scores),
+            "model": _score(model.predict_proba(), labels, split.test, data),
             "weighting": model.weighting_,
             "classifiers": model.classifiers_,
             "label_propagation": model.label_propagation_,
