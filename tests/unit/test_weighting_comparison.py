@@ -257,9 +257,9 @@ def test_collapsed_weights_are_reported() -> None:
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
         (
-            "The effective sample size of the path weights is 40 % of the paths (100 % for uniform weights): "
-            "(Σ|a|)²/(n Σa²), where a is the relative weight (path weight divided by that in a random walk) of each "
-            "of n paths."
+            "The effective sample size of the path weights is 40 % of the paths of random walks (100 % for uniform "
+            "weights): (Σ|a|)²/(n Σa²), where a is the relative weight (path weight divided by that in a random walk) "
+            "of each of the n paths."
         ),
         (
             "Paths of 0 hops (+0.50) contribute most to the predictions, those of 1 hop (−0.25) least "

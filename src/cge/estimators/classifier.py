@@ -77,7 +77,7 @@ class TaskLabels:
 
         They are used without validation labels, where `split` would hold out few labels and a second training follows.
         """
-        if not estimator.cross_fits or not estimator.refit or len(self.validation):
+        if not estimator._cross_fits or not estimator.refit or len(self.validation):
             return []
         if not 0 < estimator.validation_fraction * len(self.train) < _MIN_HELD_OUT or len(self.train) < 4:
             return []

@@ -73,7 +73,7 @@ class ExplanationMixin:
             The class whose score is explained; by default the predicted one.
         graph : Graph or GraphUpdate, optional
             A graph with the node, as for `predict_proba`; or new nodes, edges and features, which are merged with the
-            training graph as for `predict_nodes`.
+            training graph, as in `cge predict` (docs/predictions.md).
         """
         explainer, (node_index,) = self._explainer_of([node], classifier, graph)
         class_index = None if target_class is None else self._class_index(target_class)

@@ -195,7 +195,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         self._check_task(graph, labels)
         return labels
 
-    cross_fits: ClassVar[bool] = False  # whether `fit` without validation labels compares models on folds of few labels
+    _cross_fits: ClassVar[bool] = False  # whether `fit` cross-validates if there are few labels
 
     @abstractmethod
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:

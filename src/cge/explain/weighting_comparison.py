@@ -161,11 +161,11 @@ class WeightingComparison:
                 f"The weights are nearly uniform: paths with the same number of hops have about the same {weight}."
             )
         elif not self.nearly_uniform:
-            size = (
-                f"The effective sample size of the path weights is {100 * self.effective_fraction:.0f} % of the paths"
+            share = f"{100 * self.effective_fraction:.0f} % of the paths of random walks"
+            ratio = f"(Σ|{symbol}|)²/(n Σ{symbol}²), where {symbol} is the {weight} of each of the n paths"
+            sentences.append(
+                f"The effective sample size of the path weights is {share} (100 % for uniform weights): {ratio}."
             )
-            ratio = f"(Σ|{symbol}|)²/(n Σ{symbol}²), where {symbol} is the {weight} of each of n paths"
-            sentences.append(f"{size} (100 % for uniform weights): {ratio}.")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             extremes = self.strongest_hop, self.weakest_hop

@@ -13,8 +13,8 @@ In a heterogeneous graph, s can be normalized by relation r, with a weight ρ fo
 
 d_ur sums g over the edges of r that leave u, d′_vr over those that enter v. A walk first draws a relation among those
 of the node, then an edge of it, so that relations with many edges do not outweigh others; a self-loop is a relation of
-its own. log ρ are the coefficients of the indicators. The weight of a metapath, a sequence of relations, is a product,
-and the sum over all paths is exact as before.
+its own. log ρ are the coefficients of the indicators. A metapath, a sequence of relations, has no weight of its own but
+the product of the shares ρ_r / Σ ρ of its relations, and the sum over all paths is exact as before.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosine
 class EdgeScale:
     """How edge inputs are standardized: their names, mean and standard deviation over the edges of the training graph.
 
+    Indicators, the last of the names, have neither mean nor standard deviation: they stay zeros and ones.
     `idf (f,)` are the inverse document frequencies of sparse features, used by the cosine; empty where there are none.
     """
 

@@ -2,9 +2,10 @@
 
 An epoch computes R augmentations, each of which drops the inputs of whole nodes, single features and hidden units. The
 loss is the supervised loss plus λ times the squared distance between each augmentation's predictions and their
-sharpened mean, over nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022,
-"GRAND+"). λ is zero in the warm-up epochs and then grows: before the labels are learned, consistency would only
-reinforce random predictions. A distilled classifier has the cross-entropy from propagated labels instead.
+sharpened mean (numeric targets: the mean), with single labels over nodes where the mean is confident (Feng et al. 2020,
+"Graph Random Neural Networks", and 2022, "GRAND+"). λ is zero in the warm-up epochs and then grows: before the labels
+are learned, consistency would only reinforce random predictions. A distilled classifier has the cross-entropy from
+propagated labels instead.
 
 Dense inputs of which no whole nodes are dropped are propagated once, Σ A(p) (x W) = (Σ A(p) x) W. Features are then
 dropped from the propagated inputs, and an epoch computes only the nodes of its loss, not the whole graph.
@@ -115,7 +116,7 @@ class ClassifierTrainer(PathTrainer):
             propagated = propagate_rows(self.propagation, vectors.flatten(1), nodes)
             vectors = propagated.view(-1, *vectors.shape[1:])
         scores = classifier.dropped_scores(vectors, settings.dropout, random, self.n_jobs)
-        if settings.distilled or self.label_scores is None:  # a distilled one is trained without propagated labels
+        if settings.distilled or self.label_scores is None:  # then propagated labels are targets
             return scores
         return scores + classifier.label_weight * self.label_scores[nodes][:, None]
 

@@ -24,7 +24,8 @@ class PathTrainer(EpochTrainer):
 
     `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
     weigh the loss of each class. Epochs before `first_eligible` (from 0) are never the best; training ends after
-    `patience` further epochs that are not better. `validation_scores (k, c)` are those of the last epoch.
+    `patience` further epochs that are not better. `validation_scores (k, c)` are those of the last epoch. `stage` is
+    that of its epochs (see `history.Epoch`), not of the search.
     """
 
     first_eligible: int = 0
