@@ -240,7 +240,7 @@ def test_uniform_weights_of_the_paper_have_no_network() -> None:
     assert first == "Weighting: uniform. There is no network: A(p) = 1 for every path."
     assert not any("relative weight" in sentence for sentence in others)
     weights: dict[str, Any] = EDGES_AND_HOPS | {"weighting": "lstm", "exact": False}
-    assert "(Σ|A|)²/(n ΣA²), where A is the weight of each of n paths." in str(
+    assert "(Σ|A|)²/(n ΣA²), where A is the weight of each of the n paths." in str(
         WeightingComparison(gain=None, **weights)
     )
     weights |= {"nearly_uniform": True, "exact": True}
