@@ -20,13 +20,13 @@ from cge.estimators.cge import CGE
 from cge.estimators.classifier import folds_of
 from cge.estimators.classifier_inputs import classifier_inputs
 from cge.estimators.configs import OuterConfig
+from cge.estimators.encoder_fit import encoder_data
 from cge.estimators.encoder_options import encoder_settings
 from cge.metrics import log_losses
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
 from cge.randomness import generator
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, Training
-from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
@@ -184,12 +184,13 @@ def _train_candidates(cell: Cell) -> dict[str, Array]:
     folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, cell.seed)]
     classes = int(labels.max()) + 1
     task = Task(graph, None, torch.from_numpy(labels.astype(np.int64)), classes, train, validation, folds)
-    settings, random = encoder_settings(CGE(random_state=cell.seed), classes), generator(cell.seed, "halves")
+    model, random = CGE(random_state=cell.seed, n_jobs=1), generator(cell.seed, "halves")
     orders = [random.permutation(len(validation)) for _ in range(_SPLITS)]
     middle = len(validation) // 2
     halves = np.array([part for order in orders for part in (order[:middle], order[len(order) - middle :])])
     half_trainer = _HalfTrainer(task, halves)
-    evaluator = CandidateEvaluator(task, EncoderData(graph, n_jobs=1), settings, train=half_trainer)
+    data, settings = encoder_data(model, graph), encoder_settings(model, classes)
+    evaluator = CandidateEvaluator(task, data, settings, train=half_trainer)
     nodes = {name: np.array(getattr(split, name)) for name in ("validation", "test")}
     arrays: dict[str, list[Any]] = defaultdict(list)
     for candidate in _candidates(ModelSearch(evaluator)):

@@ -60,11 +60,16 @@ def fit_encoder(
     model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
 ) -> EncoderModel:
     """Select a weighting and classifiers and train them; a second training on all labels where some were held out."""
+    data = encoder_data(model, graph)
+    return EncoderFit(model, data, labels, checkpoints, callback).run()
+
+
+def encoder_data(model: CGE, graph: Graph) -> EncoderData:
+    """Return the transitions and node inputs of a graph, with the inputs of the settings."""
     walk_vectors = None
     if resolve_inputs(model.inputs, graph) == "walks":
         walk_vectors = walk_inputs(graph, model.random_state, model.n_jobs)
-    data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=walk_vectors)
-    return EncoderFit(model, data, labels, checkpoints, callback).run()
+    return EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=walk_vectors)
 
 
 @dataclass(frozen=True, eq=False)
