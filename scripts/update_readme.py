@@ -95,7 +95,7 @@ def main() -> int:
     checking = "--check" in sys.argv
     pages = {
         "README.md": {"accuracy": accuracy()} | ({} if checking else {"demo": demo()}),
-        "docs/results.md": {"table3": table("table3")},
+        "docs/results.md": {"table3": table("table3"), "weights": table("weights")},
         "docs/benchmarks.md": {"speed": speed()},
     }
     stale = False
