@@ -77,10 +77,11 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
         arrays = {name: stored[name] for name in stored.files}
     names = arrays["names"].tolist()
     validation, test = (Outputs(names, arrays[f"{part}_outputs"], arrays[part]) for part in ("validation", "test"))
+    final_validation = Outputs(names, arrays["final_validation_outputs"], arrays["validation"])
     outputs = arrays["half_outputs"], arrays["final_half_outputs"]
     halves = Halves(names, *outputs, arrays["halves"], arrays["validation"])
     chosen, nested, final = (
-        weights_of(RULES, validation),
+        weights_of(RULES, validation, final_validation),
         *(halves.nested_accuracy(RULES, end) for end in (False, True)),
     )
     final_test = Outputs(names, arrays["final_test_outputs"], arrays["test"])
@@ -97,6 +98,7 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
                 "nested": round(nested[rule], 5),
                 "nested, final": round(final[rule], 5),
                 "test": round(test.accuracy(weights), 5),
+                "final test": round(final_test.accuracy(weights), 5),
                 "weights": {names[place]: float(weights[place]) for place in np.flatnonzero(weights)},
             }
             for rule, weights in chosen.items()
@@ -202,7 +204,8 @@ def _train_candidates(cell: Cell) -> dict[str, Array]:
         for name, rows in nodes.items():
             arrays[f"{name}_outputs"].append(_probabilities(evaluator, candidate, trainer, rows))
         half_trainer.finish(trainer)
-        arrays["final_test_outputs"].append(_probabilities(evaluator, candidate, trainer, nodes["test"]))
+        for name, rows in nodes.items():
+            arrays[f"final_{name}_outputs"].append(_probabilities(evaluator, candidate, trainer, rows))
     stacked = {name: np.array(values) for name, values in arrays.items()}
     more = {"halves": halves, "half_outputs": np.array(half_trainer.outputs)}
     more["final_half_outputs"] = np.array(half_trainer.final_outputs)

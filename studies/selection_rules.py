@@ -22,6 +22,17 @@ __all__ = ["RULES", "Halves", "Outputs", "weights_of"]
 Array = npt.NDArray[Any]
 Rule = Callable[[list[str], list[CandidateScore], Array, Array], Array]
 
+
+@dataclass(frozen=True)
+class TwoStages:
+    """A rule that selects some candidates after the search, and another that combines them when their training ends."""
+
+    select: Rule
+    combine: Rule
+
+
+Rules = Mapping[str, Rule | TwoStages]
+
 _TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
@@ -52,26 +63,25 @@ class Halves:
     halves: Array
     labels: Array
 
-    def pairs(self, final: bool) -> Iterator[tuple[Outputs, Outputs]]:
-        """Yield what a rule sees of each half, and what it is scored on."""
+    def parts(self, final: bool) -> Iterator[tuple[Outputs, Outputs, Outputs]]:
+        """Yield what rules see of each half, what they see when the training has ended, and what they are scored on."""
+        ended = self.final if final else self.probabilities
         for place, half in enumerate(self.halves):
             rest = np.setdiff1d(np.arange(len(self.labels)), half)
-            scored = self.final if final else self.probabilities
-            arrays = self.probabilities[:, place, half], scored[:, place, rest]
-            seen, unseen = (
-                Outputs(self.names, array.astype(np.float64), self.labels[rows])
-                for array, rows in zip(arrays, (half, rest), strict=True)
+            seen, seen_at_end, unseen = (
+                Outputs(self.names, array[:, place, rows].astype(np.float64), self.labels[rows])
+                for array, rows in ((self.probabilities, half), (ended, half), (ended, rest))
             )
-            yield seen, unseen
+            yield seen, seen_at_end, unseen
 
-    def nested_accuracy(self, rules: Mapping[str, Rule], final: bool = False) -> dict[str, float]:
+    def nested_accuracy(self, rules: Rules, final: bool = False) -> dict[str, float]:
         """Return the mean accuracy of each rule on the nodes that neither it nor early stopping has seen.
 
         With `final`, what was selected is trained until it stops.
         """
         accuracy: dict[str, list[float]] = {name: [] for name in rules}
-        for seen, unseen in self.pairs(final):
-            for name, weights in weights_of(rules, seen).items():
+        for seen, seen_at_end, unseen in self.parts(final):
+            for name, weights in weights_of(rules, seen, seen_at_end).items():
                 accuracy[name].append(unseen.accuracy(weights))
         return {name: float(np.mean(values)) for name, values in accuracy.items()}
 
@@ -155,6 +165,30 @@ def level_with_second(margin: float, most: int) -> Rule:
     return rule
 
 
+def forward(most: int) -> Rule:
+    """Return forward selection: from the most accurate candidate on, add what lowers the log loss of the mean most.
+
+    It ends when nothing lowers it, or with `most` candidates.
+    """
+
+    def rule(names: list[str], scores: list[CandidateScore], probabilities: Array, labels: Array) -> Array:
+        used = [int(most_accurate(names, scores).argmax())]
+        lowest = np.inf
+        while len(used) <= most:
+            loss = float(log_losses(probabilities[used].mean(0), labels).mean())
+            if loss >= lowest:
+                used.pop()
+                break
+            lowest, others = loss, [place for place in range(len(names)) if place not in used]
+            if not others or len(used) == most:
+                break
+            means = [probabilities[[*used, place]].mean(0) for place in others]
+            used.append(others[int(np.argmin([log_losses(mean, labels).mean() for mean in means]))])
+        return np.array([float(place in used) for place in range(len(names))])
+
+    return rule
+
+
 def greedy(steps: int, most: int) -> Rule:
     """Return ensemble selection (Caruana et al. 2004): add, with replacement, what lowers the log loss most.
 
@@ -177,7 +211,7 @@ def greedy(steps: int, most: int) -> Rule:
 
 
 _SIZES = {2: "two", 3: "three", 5: "five", 8: "eight", 99: "all"}
-RULES: dict[str, Rule] = {
+RULES: dict[str, Rule | TwoStages] = {
     "most accurate": most_accurate,
     "lowest log loss": lowest_loss,
     **{f"better by {margin:g} standard errors than a simpler one": by_margin(margin) for margin in (0.5, 1.0, 2.0)},
@@ -194,10 +228,45 @@ RULES: dict[str, Rule] = {
     "mean of five weightings level by 2 standard errors, and a second classifier": level_with_second(2.0, 5),
     "ensemble selection, 5 steps": greedy(5, 5),
     "ensemble selection, 20 steps": greedy(20, 20),
+    "ensemble selection, 20 steps, at most five": greedy(20, 5),
+    "forward selection": forward(5),
+    **{
+        f"five level by {margin:g} standard errors, then {name}": TwoStages(level(margin, 5), combine)
+        for margin in (1.0, 2.0)
+        for name, combine in {
+            "the most accurate": most_accurate,
+            "the mean of those level by 1": level(1.0, 5),
+            "the mean of those level by 2": level(2.0, 5),
+            "forward selection": forward(5),
+            "ensemble selection": greedy(20, 5),
+        }.items()
+    },
+    "ensemble selection, at most five, then ensemble selection": TwoStages(greedy(20, 5), greedy(20, 5)),
 }
 
 
-def weights_of(rules: Mapping[str, Rule], outputs: Outputs) -> dict[str, Array]:
-    """Return the weights of candidates by each rule."""
+def weights_of(rules: Rules, outputs: Outputs, at_end: Outputs | None = None) -> dict[str, Array]:
+    """Return the weights of candidates by each rule; `at_end` are their outputs when their training has ended."""
+    early = _evidence(outputs)
+    late = early if at_end is None else _evidence(at_end)
+    return {name: _weights(rule, early, late) for name, rule in rules.items()}
+
+
+_Evidence = tuple[list[str], list[CandidateScore], Array, Array]  # the arguments of a rule
+
+
+def _evidence(outputs: Outputs) -> _Evidence:
     calibrated, scores = _calibrated(outputs.probabilities.astype(np.float64), outputs.labels)
-    return {name: rule(outputs.names, scores, calibrated, outputs.labels) for name, rule in rules.items()}
+    return outputs.names, scores, calibrated, outputs.labels
+
+
+def _weights(rule: Rule | TwoStages, early: _Evidence, late: _Evidence) -> Array:
+    if not isinstance(rule, TwoStages):
+        return rule(*early)
+    names, scores, probabilities, labels = late
+    used = np.flatnonzero(rule.select(*early))
+    weights = np.zeros(len(names))
+    weights[used] = rule.combine(
+        [names[place] for place in used], [scores[place] for place in used], probabilities[used], labels
+    )
+    return weights
