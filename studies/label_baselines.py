@@ -21,7 +21,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from cge.data.dataset import Dataset
 from cge.estimators.baselines import LabelPropagation, logistic_regressions, normalized_adjacency, unit_features
-from cge.estimators.calibration import calibrate
+from cge.estimators.calibration import EnsembleScores, calibrate
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.embeddings import DeepWalk
 from cge.estimators.graph_networks import APPNP, GCN
@@ -173,8 +173,8 @@ def _tuned_on_validation(
         scores = _scores(probabilities, target.multilabel)
         compared, corrected = scores[task.validation], probabilities
         if not target.multilabel:
-            train = [scores[task.train]], task.codes[task.train]
-            cross_fitted, _, shift = calibrate([compared], labels, target, train)
+            train = EnsembleScores([scores[task.train]]), task.codes[task.train]
+            cross_fitted, _, shift = calibrate(EnsembleScores([compared]), labels, target, train)
             if shift is not None:
                 compared, corrected = np.log(np.maximum(cross_fitted, 1e-30)), target.outputs(scores + shift)
         rank = _rank(compared, labels, task)

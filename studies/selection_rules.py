@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from cge.metrics import log_losses, scale_probabilities
 from cge.training.candidate_evaluation import CandidateScore, is_better, ties_with_best
+from cge.training.selection import ensemble_weights
 
 __all__ = ["RULES", "Halves", "Outputs", "weights_of"]
 
@@ -189,6 +190,15 @@ def forward(most: int) -> Rule:
     return rule
 
 
+def half_selected(names: list[str], scores: list[CandidateScore], probabilities: Array, labels: Array) -> Array:
+    """Return the weights of `ensemble_weights`: half for the most accurate candidate, the rest by ensemble selection."""
+    best = int(most_accurate(names, scores).argmax())
+    order = [best, *(place for place in range(len(names)) if place != best)]
+    weights = np.empty(len(names))
+    weights[order] = ensemble_weights([*probabilities[order]], lambda mean: log_losses(mean, labels))
+    return weights
+
+
 def greedy(steps: int, most: int) -> Rule:
     """Return ensemble selection (Caruana et al. 2004): add, with replacement, what lowers the log loss most.
 
@@ -239,6 +249,7 @@ RULES: dict[str, Rule | TwoStages] = {
             "the mean of those level by 2": level(2.0, 5),
             "forward selection": forward(5),
             "ensemble selection": greedy(20, 5),
+            "half for the most accurate, the rest by ensemble selection": half_selected,
         }.items()
     },
     "ensemble selection, at most five, then ensemble selection": TwoStages(greedy(20, 5), greedy(20, 5)),

@@ -14,7 +14,7 @@ from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.estimators.baselines import classify_vectors, logistic_regressions
-from cge.estimators.calibration import calibrate
+from cge.estimators.calibration import EnsembleScores, calibrate
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.embeddings import DeepWalk
@@ -105,8 +105,10 @@ def corrected_regression(vectors: Array, labels: TaskLabels) -> tuple[Array, flo
     best: tuple[float, Array, float] = (-1.0, np.empty(0), 0.0)
     for strength, probabilities in logistic_regressions(unit_rows(vectors), labels).items():
         scores = np.log(np.maximum(probabilities, 1e-30))
-        train_part = [scores[train]], y_train
-        cross_fitted, _, shift = calibrate([scores[validation]], y, labels.target, train_part, always=True)
+        train_part = EnsembleScores([scores[train]]), y_train
+        cross_fitted, _, shift = calibrate(
+            EnsembleScores([scores[validation]]), y, labels.target, train_part, always=True
+        )
         accuracy = labels.target.score(cross_fitted, y)
         if accuracy > best[0]:
             best = accuracy, scores if shift is None else scores + shift, strength

@@ -6,16 +6,19 @@ from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cge
-from cge.estimators import encoder_fit
+from cge.estimators import ensemble
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.report.contents import report_contents
 from cge.training.candidates import MAX_AVERAGED
+from cge.training.selection import ensemble_weights
 from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
 
@@ -53,12 +56,12 @@ def test_named_weightings_and_label_propagation_are_not_averaged() -> None:
 
 def test_probabilities_are_the_mean_over_the_weightings() -> None:
     model = fitted()
-    ensemble: Any = model.fitted_.ensemble
-    assert model.ensemble_ == [(member.weighting.name, "mlp") for member in ensemble]
+    trained: Any = model.fitted_.ensemble
+    assert model.ensemble_ == [(member.weighting.name, "mlp") for member in trained]
     assert model.ensemble_[0] == (model.weighting_, "mlp")
-    assert len({weighting for weighting, _ in model.ensemble_}) == len(ensemble) > 1
+    assert len({weighting for weighting, _ in model.ensemble_}) == len(trained) > 1
     data, outputs = model.fitted_.data, []
-    for name, classifier, weighting in ensemble:
+    for name, classifier, weighting, _ in trained:
         form = weighting.module
         matrix = data.transitions.matrix(form.normalized_weights(data.transitions, data.edge_inputs)).toarray()
         powers = [np.linalg.matrix_power(matrix.astype(np.float64), hop) for hop in range(5)]
@@ -66,13 +69,15 @@ def test_probabilities_are_the_mean_over_the_weightings() -> None:
         assert name == "mlp"
         vectors = summed @ (data.inputs("l2") @ classifier.projection)
         outputs.append(model.fitted_.target.outputs(classifier.scores(vectors + classifier.offset)))
-    expected = cge.metrics.scale_probabilities(np.mean(outputs, axis=0), model.fitted_.temperature)
+    assert sum(model.ensemble_weights_) == pytest.approx(1)
+    mean = np.tensordot(model.ensemble_weights_, outputs, axes=1)
+    expected = cge.metrics.scale_probabilities(mean, model.fitted_.temperature)
     np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-5)
 
 
 def test_every_classifier_is_explained_with_its_weighting() -> None:
     model = fitted()
-    for place, (name, classifier, weighting) in enumerate(model.fitted_.ensemble):
+    for place, (name, classifier, weighting) in enumerate(each[:3] for each in model.fitted_.ensemble):
         explanation = model.explain(3, classifier=place)
         inputs = classifier.project(model.fitted_.data.inputs("l2"))
         vectors = weighting.propagation(model.fitted_.data)(inputs) + classifier.offset
@@ -101,18 +106,48 @@ def test_averaged_weightings_are_saved(tmp_path: Path) -> None:
     fitted().save(tmp_path)
     again = cge.load(tmp_path)
     assert again.ensemble_ == fitted().ensemble_
+    assert again.ensemble_weights_ == fitted().ensemble_weights_
     assert again.predict_proba().tobytes() == fitted().predict_proba().tobytes()
     assert again.explain(3, classifier=1).scores.tolist() == fitted().explain(3, classifier=1).scores.tolist()
 
 
-def test_candidates_are_left_out_if_the_selected_one_is_clearly_better_at_the_end(
+def squared_distance(labels: Any) -> Any:
+    return lambda mean: ((mean - labels) ** 2).sum(axis=1)
+
+
+def test_ensemble_weights_lower_the_loss_of_the_mean() -> None:
+    labels = np.eye(2)[[0, 0, 1, 1]]
+    best, complement, worse = labels.copy(), labels.copy(), 1 - labels
+    best[0], complement[3] = [0.4, 0.6], [0.9, 0.1]  # each errs on another node
+    weights = ensemble_weights([best, complement, worse], squared_distance(labels))
+    # The loss of w · best + (1 − w) · complement is 2 (0.6 w)² + 2 (0.9 (1 − w))², smallest at w = 0.81 / 1.17.
+    assert weights.tolist() == pytest.approx([0.7, 0.3, 0.0], abs=0.051)
+    assert weights[2] == 0
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_the_selected_candidate_has_half_of_the_weight() -> None:
+    labels = np.eye(2)[[0, 1, 0]]
+    assert ensemble_weights([1 - labels, labels], squared_distance(labels)).tolist() == [0.5, 0.5]
+    assert ensemble_weights([labels, 1 - labels], squared_distance(labels)).tolist() == [1, 0]
+
+
+def test_the_largest_weights_come_first_and_candidates_without_weight_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    margins: list[float] = []
-    monkeypatch.setattr(encoder_fit, "is_better", lambda _best, _other, margin: not margins.append(margin))
-    model = quick_cge(max_epochs=150, **SETTINGS).fit(two_groups(), labels_at(TRAIN_NODES), labels_at(OTHERS))
-    assert model.ensemble_ == fitted().ensemble_[:1]
-    assert margins == [2.0] * (len(fitted().ensemble_) - 1)
+    target, labels = fitted().fitted_.target, torch.tensor([0, 1, 1])
+    trainer: Any = SimpleNamespace(task=SimpleNamespace(target=target, labels=labels, validation=torch.arange(3)))
+    weighting: Any = SimpleNamespace(name="degree")
+    selected = [ensemble.EnsemblePart(weighting, "mlp", number, trainer) for number in range(2)]
+    averaged = [ensemble.EnsemblePart(weighting, name, 0, trainer) for name in ("sparse", "logistic", "consistency")]
+    monkeypatch.setattr(ensemble, "ensemble_weights", lambda *_: np.array([0.6, 0.1, 0.0, 0.3]))
+    parts = ensemble.weighted_ensemble(selected, averaged, lambda _: np.zeros((3, 2)))
+    assert [(part.classifier, part.weight) for part in parts] == [
+        ("mlp", 0.3),  # with two seeds, which share the weight of the selected candidate
+        ("mlp", 0.3),
+        ("consistency", 0.3),
+        ("sparse", 0.1),
+    ]
 
 
 class StopError(Exception):
@@ -121,7 +156,7 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("refit", [False, True])
 def test_a_stopped_fit_averages_the_same_weightings(refit: bool, tmp_path: Path) -> None:
-    settings = SETTINGS | ({"classifier": "logistic"} if refit else {"max_epochs": 150})
+    settings = SETTINGS | {"max_epochs": 150}
     labels = (partial_labels(every=2), None) if refit else (labels_at(TRAIN_NODES), labels_at(OTHERS))
     stages: list[str] = []
     expected = quick_cge(**settings).fit(two_groups(), *labels, callback=lambda epoch: stages.append(epoch.stage))

@@ -12,7 +12,7 @@ import torch
 
 import cge
 from cge import metrics
-from cge.estimators.calibration import _is_accepted, _training_gain, calibrate, comparable_scores
+from cge.estimators.calibration import EnsembleScores, _is_accepted, _training_gain, calibrate, comparable_scores
 from cge.graph import Graph
 from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -119,11 +119,11 @@ def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any, A
     labels = (random.random(count + 40) < rare).astype(np.int64)
     labels[:40] = np.arange(40) % 2
     scores = np.stack([np.zeros(len(labels)), 3 * random.normal(1.5 * (labels - 0.5), 1.0)], axis=1)
-    return scores[40:], labels[40:], ([scores[:40]], labels[:40])
+    return scores[40:], labels[40:], (EnsembleScores([scores[:40]]), labels[:40])
 
 
 def calibrated(scores: list[Any], labels: Any, train: Any) -> tuple[Any, float, Any]:
-    return calibrate(scores, labels, TARGET, train)
+    return calibrate(EnsembleScores(scores, [1.0] * len(scores)), labels, TARGET, train)
 
 
 def test_each_validation_label_is_scored_with_what_is_fitted_on_other_folds() -> None:
@@ -161,14 +161,14 @@ def test_labels_that_the_scores_do_not_predict_shift_nothing() -> None:
 def test_a_shift_that_harms_training_nodes_is_refused() -> None:
     scores, labels, (_, train_labels) = skewed_scores(0, 0.25)
     weak = np.stack([np.zeros(40), 0.1 * (2 * train_labels - 1)], axis=1)  # all correct, by less than the shift
-    assert calibrated([scores], labels, ([weak], train_labels))[2] is None
-    assert calibrated([scores], labels, ([100 * weak], train_labels))[2] is not None
+    assert calibrated([scores], labels, (EnsembleScores([weak]), train_labels))[2] is None
+    assert calibrated([scores], labels, (EnsembleScores([100 * weak]), train_labels))[2] is not None
 
 
 def test_training_accuracy_is_weighted_to_the_validation_frequencies() -> None:
     scores = np.array([[0.0, 1.0], [0.0, 3.0], [0.0, 1.0], [2.0, 0.0]])
     shift, log_ratio = np.array([2.0, 0.0]), np.log([1.5, 0.5])
-    gain, error = _training_gain([scores], np.array([0, 1, 1, 0]), TARGET, shift, log_ratio)
+    gain, error = _training_gain(EnsembleScores([scores]), np.array([0, 1, 1, 0]), TARGET, shift, log_ratio)
     differences = [1.5, 0.0, -0.5, 0.0]  # the shift corrects the first node and mistakes the third
     assert gain == pytest.approx(np.mean(differences))
     assert error == pytest.approx(np.std(differences, ddof=1) / 2)

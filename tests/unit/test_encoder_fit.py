@@ -67,7 +67,7 @@ def test_the_defaults(features: bool) -> None:
         model, graph = quick_cge(max_epochs=50, dim=None), with_sparse_features(graph)
     model.fit(graph, MOST, callback=epochs.append)
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
-    widths = [len(classifier.offset) for _, classifier, _ in model.fitted_.ensemble]
+    widths = [len(each.classifier.offset) for each in model.fitted_.ensemble]
     assert used_vectors(model).shape == (NODES, sum(widths) + 2 * model.label_propagation_)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weighting"] for row in model.search_results_}
@@ -571,7 +571,7 @@ def test_inputs_are_vectors_of_walks(tmp_path: Path) -> None:
     inputs = fitted.data.inputs("l2")
     assert inputs.shape == (NODES, 128)
     np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
-    ((_, classifier, _),) = fitted.ensemble
+    ((_, classifier, _, _),) = fitted.ensemble
     adjacency = graph.to_scipy().toarray() + np.eye(NODES)
     scale = adjacency.sum(1) ** -0.5
     transition = scale[:, None] * adjacency * scale

@@ -62,13 +62,13 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
     model = fitted(name, features)
     fit, rest, outputs = model.fitted_, used_vectors(model).astype(np.float64), []
     parts = []
-    for scale, (_, classifier, _) in zip(fit.vector_scales, fit.ensemble, strict=True):
+    for scale, (_, classifier, _, _) in zip(fit.vector_scales, fit.ensemble, strict=True):
         width = len(classifier.offset)
         parts.append(rest[:, :width] / scale)
         rest = rest[:, width:]
     assert rest.shape[1] == (2 if model.label_propagation_ else 0)
-    weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
-    scores_of = [classifier.scores(part) for part, (_, classifier, _) in zip(parts, fit.ensemble, strict=True)]
+    weights = [classifier.label_weight.item() for _, classifier, _, _ in fit.ensemble]
+    scores_of = [classifier.scores(part) for part, (_, classifier, _, _) in zip(parts, fit.ensemble, strict=True)]
     for scores, weight in zip(scores_of, weights, strict=True):
         if model.label_propagation_:  # the logs of their squares, less what the inputs give, are the label scores
             scores = scores + weight * (2 * np.log(rest) - np.mean(scores_of, axis=0)) / np.mean(weights)
@@ -84,7 +84,7 @@ def test_the_last_numbers_are_roots_of_probabilities_with_propagated_labels_but_
     labels[TRAIN_NODES, TRUE_LABELS[TRAIN_NODES]] = 1
     sums = (total - np.diag(np.diag(total))) @ labels
     share = sums / sums.sum(1, keepdims=True)
-    ((_, classifier, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
+    ((_, classifier, _, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
     label_scores = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
     used = used_vectors(model).astype(np.float64)
     scores = classifier.scores(used[:, :-2] / scale) + classifier.label_weight.item() * label_scores
@@ -110,7 +110,7 @@ def variance(values: Any) -> float:
 
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:
     model = fitted("mlp")
-    ((_, classifier, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
+    ((_, classifier, _, _),), (scale,) = model.fitted_.ensemble, model.fitted_.vector_scales
     part = used_vectors(model).astype(np.float64)
     np.testing.assert_allclose(variance(part), variance(classifier.scores(part / scale)), rtol=1e-4)
 

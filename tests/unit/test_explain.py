@@ -88,7 +88,7 @@ def assert_adds_up(explanation: Explanation) -> None:
 def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Array, Array, Array]:
     """Return scores, constant and propagated labels of a node as the model itself computes them."""
     fitted: Any = model.fitted_
-    name, classifier, weighting = fitted.ensemble[classifier_index]
+    name, classifier, weighting, _ = fitted.ensemble[classifier_index]
     train = fitted.train
     label_scores = np.zeros(len(model.classes_))
     inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].row_norm))

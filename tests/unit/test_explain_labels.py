@@ -100,7 +100,7 @@ def model() -> cge.CGE:
 def test_features_and_endpoints_have_their_part_of_the_input_contributions(model: cge.CGE) -> None:
     explainer: Any = model.explainer(0)
     explanation = model.explain(4, top=1000)
-    column, (name, classifier, _) = explanation.target_index, model.fitted_.ensemble[0]  # type: ignore[attr-defined]
+    column, (name, classifier, *_) = explanation.target_index, model.fitted_.ensemble[0]  # type: ignore[attr-defined]
     assert name == "mlp"
     rows = model.fitted_.data.inputs("l2").csr.toarray().astype(np.float64)  # type: ignore[attr-defined]
     weight = classifier.projection.astype(np.float64)

@@ -103,7 +103,7 @@ def test_what_is_written_is_read(folder: Path) -> None:
 def test_the_files_are_json_and_safetensors(folder: Path) -> None:
     content = json.loads((folder / "model.json").read_text())
     assert sorted(content) == ["environment", "format", "format_version", "kind", "metadata", "sha256", "tensors"]
-    assert (content["format"], content["format_version"], content["kind"]) == ("cge", 8, "test")
+    assert (content["format"], content["format_version"], content["kind"]) == ("cge", 9, "test")
     file = folder / content["tensors"]["file"]
     data = file.read_bytes()
     assert content["tensors"]["size"] == len(data)
@@ -528,9 +528,9 @@ def test_oversize_json(folder: Path) -> None:
 
 
 def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda content: {"format": "cge", "format_version": 9, "else": "unknown"})
+    rewrite(folder, lambda content: {"format": "cge", "format_version": 10, "else": "unknown"})
     assert refused(folder) == (
-        f"{folder}/model.json: written by a newer cge (format version 9, this one reads 8); upgrade cge"
+        f"{folder}/model.json: written by a newer cge (format version 10, this one reads 9); upgrade cge"
     )
     write_folder(folder, "test", {}, {})  # it is ours, and may be replaced
     assert read_folder(folder).metadata == {}
@@ -539,7 +539,7 @@ def test_a_newer_format(folder: Path) -> None:
 @pytest.mark.parametrize("version", [0, -1, True, 2.0, "2", None])
 def test_no_format_version(folder: Path, version: object) -> None:
     rewrite(folder, lambda content: content.update(format_version=version))
-    assert refused(folder) == f"{folder}/model.json: expected format version 8, found {version!r}; {HINT}"
+    assert refused(folder) == f"{folder}/model.json: expected format version 9, found {version!r}; {HINT}"
 
 
 def test_a_folder_of_format_version_1(folder: Path) -> None:
@@ -547,11 +547,11 @@ def test_a_folder_of_format_version_1(folder: Path) -> None:
     old = {"environment": {"cge": "0.1.0"}, "facts": {}, "format": "cge", "format_version": 1, "kind": "CGE"}
     (folder / "model.json").write_text(json.dumps(old))
     assert refused(folder) == (
-        f"{folder}/model.json: written by cge 0.1.0 in format version 1, this cge reads 8; fit the model again"
+        f"{folder}/model.json: written by cge 0.1.0 in format version 1, this cge reads 9; fit the model again"
     )
     (folder / "model.json").write_text(json.dumps(old | {"environment": None, "kind": "checkpoint"}))
     assert refused(folder) == (
-        f"{folder}/model.json: written by an older cge in format version 1, this cge reads 8; "
+        f"{folder}/model.json: written by an older cge in format version 1, this cge reads 9; "
         "remove it and start the fit again"
     )
     write_folder(folder, "test", {}, {})  # it is ours, and may be replaced

@@ -106,8 +106,7 @@ def reproduce(
 
         def print_cell(cell: Any, row: dict[str, Any], number: int) -> None:
             if not (quiet or as_json):
-                scores = f"test {row['test']:.4f}" + (f"  {row['weighting']}" if "weighting" in row else "")
-                print(f"{number}/{len(cells)}  {cell}  {scores}  {row['seconds']:.0f} s", flush=True)
+                print(f"{number}/{len(cells)}  {cell}{_cell_summary(row)}", flush=True)
 
         try:
             where = make_engine(engine, address, jobs, processes=True)
@@ -123,6 +122,13 @@ def reproduce(
         print(f"{report['cells']} cells in {folder / study}, tables in {folder / f'{study}.md'}")
     if missing:
         raise MissingDataError(f"without {', '.join(missing)}: {next(iter(missing.values()))}")
+
+
+def _cell_summary(row: dict[str, Any]) -> str:
+    """Return the test score, the weighting and the seconds of a cell, as far as it has a single one of each."""
+    formats = {"test": "test {:.4f}", "weighting": "{}", "seconds": "{:.0f} s"}
+    values = {name: row[name] for name in formats if isinstance(row.get(name), str | float | int)}
+    return "".join("  " + formats[name].format(value) for name, value in values.items())
 
 
 def bench(context: typer.Context, name: Benchmark, as_json: Json = False) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.estimators.classifier_inputs import classifier_inputs
+from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
 from cge.metrics import class_prior_ratio, log_losses
@@ -40,9 +40,20 @@ class Calibration:
     by_evidence: dict[str, float] = field(default_factory=dict)
 
 
-def mean_outputs(scores: Sequence[Array], target: Target, shift: Array | float = 0.0) -> Array:
-    """Return the mean outputs of the (shifted) scores of an ensemble, `(k, c)` float64: probabilities, or values."""
-    return np.asarray(np.mean([target.outputs(part.astype(np.float64) + shift) for part in scores], axis=0))
+class EnsembleScores(NamedTuple):
+    """The class scores of each classifier of an ensemble, `(k, c)`, and the weights of the classifiers."""
+
+    scores: Sequence[Array]
+    weights: Sequence[float] = (1.0,)
+
+    def rows(self, mask: Array) -> EnsembleScores:
+        """Return those of some nodes."""
+        return self._replace(scores=[part[mask] for part in self.scores])
+
+    def mean_outputs(self, target: Target, shift: Array | float = 0.0) -> Array:
+        """Return the weighted mean of the outputs of (shifted) scores, `(k, c)` float64: probabilities, or values."""
+        outputs = [target.outputs(part.astype(np.float64) + shift) for part in self.scores]
+        return np.asarray(np.average(outputs, axis=0, weights=self.weights))
 
 
 def uncalibrated_probabilities(
@@ -55,14 +66,19 @@ def uncalibrated_probabilities(
 ) -> Array:
     """Return the probability of each class for some nodes, `(k, c)`, before calibration; see `classifier_inputs`."""
     inputs = classifier_inputs(data, selection, classifiers, labels, target, rows)
-    return mean_outputs(inputs.class_scores(classifiers), target)
+    return ensemble_scores(inputs, classifiers).mean_outputs(target)
+
+
+def ensemble_scores(inputs: ClassifierInputs, classifiers: Sequence[TrainedClassifier]) -> EnsembleScores:
+    """Return the class scores of the classifiers of an ensemble, with their weights."""
+    return EnsembleScores(inputs.class_scores(classifiers), [trained.weight for trained in classifiers])
 
 
 def calibrate(
-    scores: Sequence[Array],
+    scores: EnsembleScores,
     labels: Array,
     target: Target,
-    train: tuple[Sequence[Array], Array] | None,
+    train: tuple[EnsembleScores, Array] | None,
     *,
     always: bool = False,
 ) -> tuple[Array, float, Array | None]:
@@ -73,7 +89,7 @@ def calibrate(
     class frequencies in validation and training labels, where that helps or `always`; the probabilities are then
     cross-fitted.
     """
-    probabilities = mean_outputs(scores, target)
+    probabilities = scores.mean_outputs(target)
     if len(labels) < MIN_VALIDATION:
         return probabilities, 1.0, None
     if train is not None and len(labels) >= MIN_PRIOR_LABELS:
@@ -96,22 +112,23 @@ def comparable_scores(trainer: PathTrainer, *, always: bool = False) -> Array:
     task = trainer.task
     scores, train_scores = (trainer.best_scores(nodes).numpy() for nodes in (task.validation, task.train))
     labels, train_labels = (task.labels[nodes].numpy() for nodes in (task.validation, task.train))
-    corrected, _, shift = calibrate([scores], labels, task.target, ([train_scores], train_labels), always=always)
+    train = EnsembleScores([train_scores]), train_labels
+    corrected, _, shift = calibrate(EnsembleScores([scores]), labels, task.target, train, always=always)
     return scores if shift is None else np.log(np.maximum(corrected, _MIN_PROBABILITY))
 
 
 def _fit_shift(
-    scores: Sequence[Array], labels: Array, target: Target, train_counts: Array
+    scores: EnsembleScores, labels: Array, target: Target, train_counts: Array
 ) -> tuple[Array, float, float]:
     """Return the log ratio of class frequencies `(c,)`, and the temperatures before and after the shift."""
     log_ratio = class_prior_ratio(np.bincount(labels, minlength=len(train_counts)), train_counts)
-    temperature = target.fit_temperature(mean_outputs(scores, target), labels)
-    shifted = mean_outputs(scores, target, temperature * log_ratio)
+    temperature = target.fit_temperature(scores.mean_outputs(target), labels)
+    shifted = scores.mean_outputs(target, temperature * log_ratio)
     return log_ratio, temperature, target.fit_temperature(shifted, labels)
 
 
 def _cross_fitted(
-    scores: Sequence[Array], labels: Array, target: Target, train_counts: Array
+    scores: EnsembleScores, labels: Array, target: Target, train_counts: Array
 ) -> tuple[Array, Array, Array]:
     """Return probabilities with and without the shift, `(k, c)`, and the most frequent class, `(k,)`.
 
@@ -121,21 +138,21 @@ def _cross_fitted(
     most_frequent, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
     for fold in range(_N_FOLDS):
         held_out_mask, others = fold_of == fold, fold_of != fold
-        held_out_scores, other_scores = ([part[mask] for part in scores] for mask in (held_out_mask, others))
+        held_out_scores, other_scores = scores.rows(held_out_mask), scores.rows(others)
         log_ratio, plain_temperature, temperature = _fit_shift(other_scores, labels[others], target, train_counts)
-        plain[held_out_mask] = target.scale(mean_outputs(held_out_scores, target), plain_temperature)
+        plain[held_out_mask] = target.scale(held_out_scores.mean_outputs(target), plain_temperature)
         corrected[held_out_mask] = target.scale(
-            mean_outputs(held_out_scores, target, plain_temperature * log_ratio), temperature
+            held_out_scores.mean_outputs(target, plain_temperature * log_ratio), temperature
         )
         most_frequent[held_out_mask] = np.bincount(labels[others]).argmax()
     return corrected, plain, most_frequent
 
 
 def _training_gain(
-    scores: Sequence[Array], labels: Array, target: Target, shift: Array, log_ratio: Array
+    scores: EnsembleScores, labels: Array, target: Target, shift: Array, log_ratio: Array
 ) -> tuple[float, float]:
     """Return the gain in training accuracy, weighted to the validation frequencies, and its standard error."""
-    before, after = (mean_outputs(scores, target, each).argmax(1) == labels for each in (0.0, shift))
+    before, after = (scores.mean_outputs(target, each).argmax(1) == labels for each in (0.0, shift))
     return mean_and_error(np.exp(log_ratio)[labels] * (after.astype(np.float64) - before))
 
 

@@ -69,7 +69,10 @@ class CGE(PathEstimator):
     classifiers_ : list of str
         The names of the averaged classifiers, each once; `ensemble_` lists all models.
     ensemble_ : list of (str, str)
-        The weighting and the classifier of each averaged model, in the order of their accuracy in the model search.
+        The weighting and the classifier of each averaged model. The first is the most accurate of the model search; the
+        others are in the order of their weights.
+    ensemble_weights_ : list of float
+        Their weights in the mean of probabilities; they sum to 1, and the first is at least ½.
     label_propagation_ : bool
         Whether leave-one-out propagated training labels are added to the class scores (logits).
     prior_correction_ : bool
@@ -126,8 +129,8 @@ class CGE(PathEstimator):
         "auto",
         "classifier of the propagated inputs",
         choices={
-            "auto": "selects on the validation labels; the probabilities of the best candidate are averaged with those "
-            "of up to four others that it does not beat by more than one standard error (docs/concepts.md#model-search)"
+            "auto": "selected by the score on the validation labels; up to four others that it does not beat by more "
+            "than one standard error may be averaged with it (docs/concepts.md#model-search)"
         },
         registry=classifier_descriptions,
     )
@@ -234,8 +237,9 @@ class CGE(PathEstimator):
             scores = max(z, 0) @ output_weight_i.T + output_bias_i + label_weight_i * L
 
         Without output_weight_i, scores have z instead of the product; without output_bias_i, it is 0.
-        Probabilities are the mean of the softmax of all classifiers, to the power 1 / temperature and normalized; in a
-        multilabel task the mean of the sigmoid, whose log-odds are divided by the temperature. Nodes without
+        Probabilities are the mean of the softmax of all classifiers, with the weights `weight_i`, to the power
+        1 / temperature and normalized; in a multilabel task the mean of the sigmoid, whose log-odds are divided by the
+        temperature. Nodes without
         information have the class frequencies instead.
         """
         from cge.estimators.numpy_export import inference_arrays
@@ -274,8 +278,9 @@ class CGE(PathEstimator):
 
     def _set_model(self, model: Any) -> None:
         super()._set_model(model)
-        self.classifiers_ = list(dict.fromkeys(name for name, _, _ in model.ensemble))
-        self.ensemble_ = [(weighting.name, name) for name, _, weighting in model.ensemble]
+        self.classifiers_ = list(dict.fromkeys(model.classifier_names()))
+        self.ensemble_ = [(each.weighting.name, each.name) for each in model.ensemble]
+        self.ensemble_weights_ = [each.weight for each in model.ensemble]
         self.label_propagation_, self.prior_correction_ = model.label_propagation, model.calibration.prior_corrected
         self.search_results_ = [asdict(result) for result in model.selection.results]
         self.weight_parameters_ = model.weight_parameters

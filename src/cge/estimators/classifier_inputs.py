@@ -90,7 +90,8 @@ class ClassifierInputs:
         return [float(wish / spread) if spread > 0 else 1.0 for wish, spread in zip(wanted, spreads, strict=True)]
 
     def _class_coordinates(self, classifiers: Classifiers, target: Target) -> Array:
-        return target.class_coordinates(np.mean(self.class_scores(classifiers), axis=0))
+        weights = [trained.weight for trained in classifiers]
+        return target.class_coordinates(np.average(self.class_scores(classifiers), axis=0, weights=weights))
 
     def vectors(self, scales: Sequence[float], classifiers: Classifiers, target: Target) -> Array:
         """Return the vectors, `(k, d)`: the scaled parts and, where labels are propagated, the class coordinates.

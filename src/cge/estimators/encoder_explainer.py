@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def encoder_explainer(model: EncoderModel, classifier_index: int, graph: Graph | None, rows: Array | None) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
-    name, classifier, weighting = model.ensemble[classifier_index]
+    name, classifier, weighting, _ = model.ensemble[classifier_index]
     data, labels = model.data_of(graph), LabeledNodes(*model._labels_in(graph))
     inputs, nodes = data.inputs(CLASSIFIERS[name].row_norm), np.arange(len(data.graph)) if rows is None else rows
     offset, projection = classifier.offset.astype(np.float64), classifier.projection.astype(np.float64)

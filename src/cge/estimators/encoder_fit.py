@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, as_config
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.ensemble import EnsemblePart, classifiers_of, scores_of, weighted_ensemble
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
@@ -33,8 +34,6 @@ from cge.training.candidate_evaluation import (
     CandidateKey,
     ClassScores,
     Training,
-    is_better,
-    score_candidate,
     validation_scores,
 )
 from cge.training.candidates import MIN_VALIDATION
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _CHECKPOINT_SECONDS = 5.0
-_CLEARLY_BETTER = 2.0  # standard errors
 
 
 def fit_encoder(
@@ -70,16 +68,6 @@ def encoder_data(model: CGE, graph: Graph) -> EncoderData:
     if resolve_inputs(model.inputs, graph) == "walks":
         walk_vectors = walk_inputs(graph, model.random_state, model.n_jobs)
     return EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=walk_vectors)
-
-
-@dataclass(frozen=True, eq=False)
-class _EnsembleMember:
-    """A training of a classifier; `number` counts those of the same classifier with different seeds."""
-
-    weighting: NamedWeighting
-    classifier: str
-    number: int
-    trainer: PathTrainer
 
 
 class EncoderFit:
@@ -103,11 +91,11 @@ class EncoderFit:
         stage = "select" if refit else "train"  # of an epoch (see `history.Epoch`), not of the search
         evaluator = self._evaluator(train_idx, validation_idx, cv_folds)
         selection = self._select(evaluator)
-        ensemble = self._train_members(evaluator, selection, stage)
+        ensemble = self._train_ensemble(evaluator, selection, stage)
         probabilities, calibration, score_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION and not cv_folds:
-            classifiers, labeled = _classifiers(ensemble, score_shift), self._labeled(train_idx)
+            classifiers, labeled = classifiers_of(ensemble, score_shift), self._labeled(train_idx)
             temperatures = self._temperatures(selection, classifiers, labeled, validation)
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
@@ -123,7 +111,7 @@ class EncoderFit:
         return EncoderModel(
             data=self.data,
             selection=selection,
-            ensemble=_classifiers(ensemble, score_shift),
+            ensemble=classifiers_of(ensemble, score_shift),
             train=LabeledNodes(*self._labeled(final_train)),
             validation=validation,
             target=self.labels.target,
@@ -146,17 +134,16 @@ class EncoderFit:
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
         return nodes, self.labels.matrix(nodes)
 
-    def _calibrate(self, ensemble: list[_EnsembleMember]) -> tuple[Array, Calibration, Array | None]:
+    def _calibrate(self, ensemble: list[EnsemblePart]) -> tuple[Array, Calibration, Array | None]:
         """Return calibrated probabilities of the validation labels, the calibration and the score shift, or None.
 
         The score shift is the shift of the class scores by the prior correction.
         """
         task = ensemble[0].trainer.task
-        scores = [member.trainer.best_scores(task.validation).numpy() for member in ensemble]
         train, target, correct = None, task.target, self.model.prior_correction
+        scores = scores_of(ensemble, task.validation)
         if self._may_correct_priors():
-            train_scores = [member.trainer.best_scores(task.train).numpy() for member in ensemble]
-            train = train_scores, task.labels[task.train].numpy()
+            train = scores_of(ensemble, task.train), task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, score_shift = calibrate(scores, labels, target, train, always=correct is True)
         return probabilities, Calibration(temperature, score_shift is not None), score_shift
@@ -204,8 +191,8 @@ class EncoderFit:
         if saved is not None:
             return restore_selection(self.data, self.settings, saved)
         selection = self._search(evaluator).run()
-        for number, key in enumerate(_member_keys(selection)):
-            write = self.checkpoints.writer(f"member-{number}")
+        for number, key in enumerate(_ensemble_keys(selection)):
+            write = self.checkpoints.writer(f"candidate-{number}")
             if write is not None and key in evaluator.trainers:
                 write(evaluator.trainers[key].state)
         writer = self.checkpoints.writer("selection")
@@ -217,10 +204,10 @@ class EncoderFit:
     def _evaluated_trainer(
         self, evaluator: CandidateEvaluator, weighting: NamedWeighting, selection: Selection, number: int
     ) -> PathTrainer | None:
-        """Return the trainer of a member as the search left it, from its checkpoint if the fit continues."""
-        key = _member_keys(selection)[number]
+        """Return the trainer of a candidate as the search left it, from its checkpoint if the fit continues."""
+        key = _ensemble_keys(selection)[number]
         if key not in evaluator.trainers:
-            saved = self.checkpoints.read(f"member-{number}")
+            saved = self.checkpoints.read(f"candidate-{number}")
             if saved is None:
                 return None
             evaluator.trainers[key] = evaluator.trainer(weighting, *key[1:], self.settings.seed, "compare")
@@ -230,44 +217,39 @@ class EncoderFit:
     def _search(self, evaluator: CandidateEvaluator) -> ModelSearch:
         return ModelSearch(evaluator)
 
-    def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
-        """Train the members of the ensemble until they stop, and return them.
+    def _train_ensemble(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[EnsemblePart]:
+        """Train the selected candidate, with each seed, and those to be averaged until they stop; return those used.
 
-        Averaged ones are left out if the selected one is then clearly better.
+        Candidates that get no weight in the mean are left out.
         """
-        selected, propagation, members = (selection.weighting, selection.classifier), selection.label_propagation, []
+        key, propagation = (selection.weighting, selection.classifier), selection.label_propagation
+        selected, averaged = [], []
         for number in range(self.model.n_estimators):
-            trainer = self._evaluated_trainer(evaluator, selected[0], selection, 0) if number == 0 else None
+            trainer = self._evaluated_trainer(evaluator, selection.weighting, selection, 0) if number == 0 else None
             if trainer is None:
-                trainer = evaluator.trainer(*selected, propagation, self._seed(number), stage)
-            members.append(_EnsembleMember(*selected, number, trainer))
-        averaged = []
+                trainer = evaluator.trainer(*key, propagation, self._seed(number), stage)
+            selected.append(EnsemblePart(*key, number, trainer))
         for number, (weighting, classifier) in enumerate(selection.averaged, start=1):
             trainer = self._evaluated_trainer(evaluator, weighting, selection, number)
             if trainer is not None:
-                averaged.append(_EnsembleMember(weighting, classifier, 0, trainer))
+                averaged.append(EnsemblePart(weighting, classifier, 0, trainer))
         trainings = []
-        for number, member in enumerate([*members, *averaged]):
-            member.trainer.stage = stage
-            trainings.append(Training(member.trainer, f"{stage}-{number}"))
+        for number, part in enumerate([*selected, *averaged]):
+            part.trainer.stage = stage
+            trainings.append(Training(part.trainer, f"{stage}-{number}"))
         self._train(trainings)
-        if averaged:
-            best = score_candidate(members[0].trainer, evaluator.class_scores)
-            scores = [score_candidate(member.trainer, evaluator.class_scores) for member in averaged]
-            pairs = zip(averaged, scores, strict=True)
-            members += [member for member, score in pairs if not is_better(best, score, _CLEARLY_BETTER)]
-        return members
+        return weighted_ensemble(selected, averaged, evaluator.class_scores)
 
     def _refit(
-        self, evaluator: CandidateEvaluator, selection: Selection, members: list[_EnsembleMember]
-    ) -> list[_EnsembleMember]:
+        self, evaluator: CandidateEvaluator, selection: Selection, ensemble: list[EnsemblePart]
+    ) -> list[EnsemblePart]:
         """Train the classifiers again, on all labels, for the best number of epochs."""
         refitted, trainings = [], []
-        for index, member in enumerate(members):
-            seed, propagation = self._seed(member.number), selection.label_propagation
-            trainer = evaluator.trainer(member.weighting, member.classifier, propagation, seed, "refit")
-            trainings.append(Training(trainer, f"refit-{index}", member.trainer.best_epoch))
-            refitted.append(replace(member, trainer=trainer))
+        for index, part in enumerate(ensemble):
+            seed, propagation = self._seed(part.number), selection.label_propagation
+            trainer = evaluator.trainer(part.weighting, part.classifier, propagation, seed, "refit")
+            trainings.append(Training(trainer, f"refit-{index}", part.trainer.best_epoch))
+            refitted.append(replace(part, trainer=trainer))
         self._train(trainings)
         return refitted
 
@@ -312,27 +294,15 @@ class EncoderFit:
             write(training.trainer.state)
 
 
-def _member_keys(selection: Selection) -> list[CandidateKey]:
+def _ensemble_keys(selection: Selection) -> list[CandidateKey]:
     """Return the selected candidate and those averaged with it."""
-    members = (selection.weighting, selection.classifier), *selection.averaged
-    return [CandidateKey(weighting.name, name, selection.label_propagation) for weighting, name in members]
+    ensemble = (selection.weighting, selection.classifier), *selection.averaged
+    return [CandidateKey(weighting.name, name, selection.label_propagation) for weighting, name in ensemble]
 
 
-def _classifiers(members: list[_EnsembleMember], score_shift: Array | None) -> tuple[TrainedClassifier, ...]:
-    """Return the classifiers of some members, with `score_shift (c,)` added to their class scores."""
-    classifiers = []
-    for member in members:
-        classifier = member.trainer.best_classifier()
-        if score_shift is not None:
-            with torch.no_grad():
-                classifier.class_bias().add_(torch.from_numpy(score_shift))
-        classifiers.append(TrainedClassifier(member.classifier, classifier.fixed(), member.weighting))
-    return tuple(classifiers)
-
-
-def _history(member: _EnsembleMember, stage: str) -> History:
-    """Return a member's epochs; those of the model search are the first epochs of this training."""
-    return History([replace(epoch, stage=stage) for epoch in member.trainer.epochs])
+def _history(part: EnsemblePart, stage: str) -> History:
+    """Return the epochs of a training; those of the model search are its first ones."""
+    return History([replace(epoch, stage=stage) for epoch in part.trainer.epochs])
 
 
 def _rate_limited(write: Callable[[Callable[[], TrainerState]], None]) -> Callable[[Callable[[], TrainerState]], None]:

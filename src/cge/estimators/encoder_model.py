@@ -11,7 +11,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
-from cge.estimators.calibration import Calibration, mean_outputs
+from cge.estimators.calibration import Calibration, ensemble_scores
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.encoder_explainer import encoder_explainer
 from cge.estimators.fitted_model import FittedModel
@@ -127,7 +127,7 @@ class EncoderModel(FittedModel):
 
     def probabilities_from(self, inputs: ClassifierInputs, temperature: float | Array) -> Array:
         """Return them from the inputs of the classifiers, and a temperature or one for each node."""
-        outputs = self.target.scale(mean_outputs(inputs.class_scores(self.ensemble), self.target), temperature)
+        outputs = self.target.scale(ensemble_scores(inputs, self.ensemble).mean_outputs(self.target), temperature)
         outputs[~inputs.has_information] = self.class_prior
         return outputs.astype(np.float32)
 
@@ -146,11 +146,11 @@ class EncoderModel(FittedModel):
 
     def classifier_names(self) -> list[str]:
         """Return the names of the classifiers of the ensemble."""
-        return [name for name, _, _ in self.ensemble]
+        return [each.name for each in self.ensemble]
 
     def weighting_names(self) -> list[str]:
         """Return the names of the weightings of the ensemble, each once."""
-        return list(dict.fromkeys(weighting.name for _, _, weighting in self.ensemble))
+        return list(dict.fromkeys(each.weighting.name for each in self.ensemble))
 
     def explainer(
         self,
@@ -175,7 +175,7 @@ class EncoderModel(FittedModel):
             "self_loop_weight": self.data.self_loop_weight,
             "calibration": asdict(self.calibration),
             "edge_inputs": list(self.data.edge_scale.names),
-            "ensemble": [[name, weighting.name] for name, _, weighting in self.ensemble],
+            "ensemble": [[each.name, each.weighting.name, each.weight] for each in self.ensemble],
             "selection": selection_metadata(self.selection),
             "target": self.target.metadata(),
         }
@@ -193,6 +193,6 @@ class EncoderModel(FittedModel):
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
             arrays["train.closed_walks"] = closed_walks[1]
-        for index, (_, classifier, _) in enumerate(self.ensemble):
-            arrays |= {f"ensemble.{index}.{part}": array for part, array in classifier.arrays().items()}
+        for index, each in enumerate(self.ensemble):
+            arrays |= {f"ensemble.{index}.{part}": array for part, array in each.classifier.arrays().items()}
         return arrays | selection_arrays(self.selection)

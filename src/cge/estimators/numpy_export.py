@@ -21,8 +21,9 @@ def inference_arrays(estimator: CGE) -> dict[str, Array]:
     """Return the parameters of inference on propagated inputs; `CGE.to_numpy` has the formula."""
     model: EncoderModel = estimator.fitted_  # type: ignore[assignment]
     arrays: dict[str, Array] = {"temperature": np.array(model.temperature), "classes": np.asarray(model.target.classes)}
-    for place, (_, classifier, _) in enumerate(model.ensemble):
-        arrays |= {f"{name}_{place}": array for name, array in classifier.arrays().items()}
+    for place, each in enumerate(model.ensemble):
+        arrays |= {f"{name}_{place}": array for name, array in each.classifier.arrays().items()}
+        arrays[f"weight_{place}"] = np.array(each.weight)
     return arrays
 
 
@@ -31,7 +32,7 @@ def propagated_inputs(estimator: CGE, nodes: Any, classifier: int) -> tuple[Arra
     model: EncoderModel = estimator.fitted_  # type: ignore[assignment]
     if not 0 <= classifier < len(model.ensemble):
         raise InputError(parameter="classifier", expected=f"an index below {len(model.ensemble)}", found=classifier)
-    rows, (name, _, weighting) = model.graph.indices_of(nodes), model.ensemble[classifier]
+    rows, (name, _, weighting, _) = model.graph.indices_of(nodes), model.ensemble[classifier]
     inputs, propagation = model.data.inputs(CLASSIFIERS[name].row_norm), weighting.propagation(model.data)
     table = np.concatenate([propagate_rows(propagation, block, rows) for block in column_blocks(inputs)], axis=1)
     if CLASSIFIERS[name].unit_rows:

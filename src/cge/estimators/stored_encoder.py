@@ -51,7 +51,7 @@ def restore_encoder(
         if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():
             raise InputError("the training labels and the weights of their closed walks do not agree")
         data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
-    unknown = [name for name, _ in metadata["ensemble"] if name not in CLASSIFIERS]
+    unknown = [name for name, *_ in metadata["ensemble"] if name not in CLASSIFIERS]
     if not metadata["ensemble"] or unknown:
         raise InputError(f"there is no classifier {', '.join(map(str, unknown))}".rstrip())
     n_scales = len(metadata["ensemble"]) if len(arrays["vectors.scales"]) else 0
@@ -60,8 +60,10 @@ def restore_encoder(
         data=data,
         selection=selection,
         ensemble=tuple(
-            TrainedClassifier(name, _restore_classifier(arrays, place, data, len(classes)), weightings[weighting])
-            for place, (name, weighting) in enumerate(metadata["ensemble"])
+            TrainedClassifier(
+                name, _restore_classifier(arrays, place, data, len(classes)), weightings[weighting], weight
+            )
+            for place, (name, weighting, weight) in enumerate(metadata["ensemble"])
         ),
         train=train,
         validation=validation,

@@ -85,7 +85,7 @@ class StoredModel:
         """Return the columns that predictions, or vectors, need."""
         encoder, slabs = self.encoder, len(self.graph.slab_names)
         outputs: list[Output] = []
-        for index, (name, classifier, weighting) in enumerate(encoder.ensemble):
+        for index, (name, classifier, weighting, _) in enumerate(encoder.ensemble):
             how = weighting.edge_weighting.normalization.item(), tuple(weighting.edge_weighting.used_hop_weights())
             outputs += _slabs(f"scores-{index}", how, classifier.projection)
             if CLASSIFIERS[name].unit_rows:
@@ -116,7 +116,7 @@ class StoredModel:
             return np.concatenate([FileArray(file)[first:stop] for file in files], axis=1)
 
         projected = []
-        for index, (name, classifier, _) in enumerate(self.encoder.ensemble):
+        for index, (name, classifier, _, _) in enumerate(self.encoder.ensemble):
             part = columns(f"scores-{index}")
             if CLASSIFIERS[name].unit_rows:
                 squares = np.zeros(stop - first)

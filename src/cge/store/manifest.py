@@ -27,7 +27,7 @@ import numpy as np
 from cge.errors import FileFormatError, InputError, format_value
 
 MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 
 Record = TypeVar("Record")
 

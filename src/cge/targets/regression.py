@@ -152,6 +152,10 @@ class Regression(Target):
         """Return 1 − squared error over the variance of the training labels: its mean is about R²."""
         return np.asarray(1 - ((outputs[:, 0] - labels) / self.std) ** 2)
 
+    def output_losses(self, outputs: Array, labels: Array) -> Array:
+        """Return squared errors, standardized."""
+        return np.asarray(((outputs[:, 0] - labels) / self.std) ** 2)
+
     def scale(self, outputs: Array, temperature: float | Array) -> Array:  # noqa: ARG002
         """Return values as they are."""
         return outputs

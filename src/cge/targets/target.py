@@ -178,6 +178,10 @@ class Target(ABC):
         """Return the loss of each node, `(k,)`, whatever the scale of the scores."""
         return metrics.calibrated_log_losses(scores, labels)
 
+    def output_losses(self, outputs: Array, labels: Array) -> Array:
+        """Return the loss of each node's outputs, `(k,)`."""
+        return metrics.log_losses(outputs, labels)
+
     def scale(self, outputs: Array, temperature: float | Array) -> Array:
         """Return outputs at a temperature; values have none and stay."""
         return metrics.scale_probabilities(outputs, temperature, self.multilabel)

@@ -65,6 +65,7 @@ class SearchState:
     classifiers: tuple[str, ...] = ()
     closed_form: str = ""  # the best closed form
     weighting: str = ""
+    weighting_gains: bool = False  # whether the selected weighting is better than the reference by one standard error
     evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
 
 
@@ -116,7 +117,8 @@ _MLP_ONLY = Condition(
 )
 _USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
 _CHANGED = Condition(
-    "if this classifier was best or tied with the best, and the selected weighting is not the reference",
+    "if the selected weighting is not the reference, and better by one standard error or this classifier was best or "
+    "tied with the best",
     lambda state: state.weighting != state.reference,
 )
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)

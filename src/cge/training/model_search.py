@@ -8,7 +8,8 @@
   `consistency` and `sparse` without it; these two are never combined with label propagation that the search selected.
 - The most accurate classifier of the reference is evaluated with other weightings, except those that are worse than the
   reference by two standard errors with `mlp` (`uniform` is always evaluated if the reference is `degree`). If another
-  weighting is more accurate, this classifier and those that tied with it are compared again with that weighting.
+  weighting is more accurate, this classifier and those that tied with it are compared again with that weighting; if it
+  is better by one standard error, all classifiers are, trained from scratch.
 - Under another weighting, a classifier with a consistency or distillation loss is not trained from scratch: it starts
   from the parameters it reached under the reference and gets 30 % more epochs. The reference itself gets as many, so
   that the comparison is fair. `sparse-light` starts from `sparse` in the same way.
@@ -17,8 +18,8 @@
   propagation more than doubles the accuracy, since weightings are learned with classifiers that see no propagated
   labels.
 - The most accurate candidate is selected; if accuracies are equal, the one with the lower log loss. Its probabilities
-  are averaged with those of up to four others that tie with it (see `ties_with_best`); of a classifier and the one
-  that refines it, only one is used.
+  may be averaged with those of up to four others that tie with it (see `ties_with_best`), with weights that
+  `ensemble_weights` finds when their training has ended; of a classifier and the one that refines it, only one is used.
 """
 
 from __future__ import annotations
@@ -54,16 +55,17 @@ class ModelSearch(WeightingSearch):
         state.label_propagation = self._select_label_propagation(weighting)
         state.classifiers = self.select_classifiers("classifier", weighting)
         if any(candidate.stage == "weighting" for candidate in self.candidates):
-            weighting = self._select_weighting(weighting)
+            reference, weighting = weighting, self._select_weighting(weighting)
+            state.weighting_gains = self._gains(weighting, reference)
             state.classifiers = self.select_classifiers("final classifier", weighting)
-        members = self._select_members(weighting)
-        (weighting, classifier), *averaged = members
+        ensemble = self._select_ensemble(weighting)
+        (weighting, classifier), *averaged = ensemble
         gain = self._gain_over_uniform(weighting, classifier)
-        self.evaluator.release_others({each.name for each, _ in members}, state.label_propagation)
+        self.evaluator.release_others({each.name for each, _ in ensemble}, state.label_propagation)
         results, notices = tuple(self.results), tuple(self.notices)
         return Selection(weighting, classifier, state.label_propagation, results, gain, notices, tuple(averaged))
 
-    def _select_members(self, weighting: NamedWeighting) -> list[tuple[NamedWeighting, str]]:
+    def _select_ensemble(self, weighting: NamedWeighting) -> list[tuple[NamedWeighting, str]]:
         """Return the most accurate candidate and those that tie with it, to be averaged.
 
         With label propagation, which is computed for one weighting only, all have the weighting of the first.
@@ -80,10 +82,10 @@ class ModelSearch(WeightingSearch):
         }
         if not scores:
             return [(weighting, state.classifiers[0])]
-        members = ties_with_best(scores, AVERAGING_MARGIN)
+        tied = ties_with_best(scores, AVERAGING_MARGIN)
         if state.label_propagation:
-            members = [member for member in members if member[0] is members[0][0]]
-        return members[:MAX_AVERAGED]
+            tied = [candidate for candidate in tied if candidate[0] is tied[0][0]]
+        return tied[:MAX_AVERAGED]
 
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
         """Return whether label propagation helps the default classifier, more than the alternatives without it."""
@@ -113,14 +115,17 @@ class ModelSearch(WeightingSearch):
     def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
         """Return the best classifier for a weighting, and those that tie with it.
 
-        At the stage "final classifier", only those are compared that tied with the best one under the reference.
+        At the stage "final classifier", only those are compared that tied with the best one under the reference, unless
+        the weighting is better than the reference. Then all are trained from scratch: consistency under worse weights
+        reinforces errors.
         """
         scores: dict[str, CandidateScore] = {}
+        start = "" if stage == "final classifier" and self.state.weighting_gains else self.state.reference
         best, tied, self.state.best_classifier = "", self.state.classifiers, ""
         while pending := [name for name in self._classifier_names(stage, tied) if name not in scores]:
             learned, tasks = self._early_learning() if stage == "classifier" and not scores else ([], [])
             candidates = [(weighting, name, self.state.label_propagation) for name in [*scores, *pending]]
-            evaluated, results = self.evaluator.evaluate_with_tasks(candidates, tasks, self.state.reference)
+            evaluated, results = self.evaluator.evaluate_with_tasks(candidates, tasks, start)
             scores = dict(zip([*scores, *pending], evaluated, strict=True))
             self.learned |= zip(learned, results, strict=True)
             for name in pending:
@@ -140,7 +145,18 @@ class ModelSearch(WeightingSearch):
     def _classifier_names(self, stage: str, tied: tuple[str, ...]) -> list[str]:
         """Return the classifiers to compare that are known at this point."""
         names = [candidate.classifier for candidate in self._active_candidates(stage)]
-        return [name for name in names if stage != "final classifier" or name in tied]
+        all_compared = stage != "final classifier" or self.state.weighting_gains
+        return [name for name in names if all_compared or name in tied]
+
+    def _gains(self, weighting: NamedWeighting, reference: NamedWeighting) -> bool:
+        """Return whether a weighting is better than the reference by one standard error, with the same classifier."""
+        scores = self.evaluator.scores
+        compared = [
+            (score, scores[key._replace(weighting=reference.name)])
+            for key, score in scores.items()
+            if key.weighting == weighting.name and key._replace(weighting=reference.name) in scores
+        ]
+        return any(is_better(score, other) for score, other in compared)
 
     def _reference(self) -> NamedWeighting:
         """Return the reference: the weighting of the settings, learned if need be, or with "auto" a closed form."""
@@ -176,6 +192,9 @@ class ModelSearch(WeightingSearch):
 
 
 def _replaced(classifiers: Collection[str], selected: str) -> set[str]:
-    """Return, of each classifier and the one that refines it, the one that was not selected."""
+    """Return, for each classifier that was compared with the one that refines it, the one of the two to leave out.
+
+    That is the refining one, unless it was selected.
+    """
     refining = [name for name in classifiers if CLASSIFIERS[name].refines in classifiers]
     return {str(CLASSIFIERS[name].refines) if name == selected else name for name in refining}

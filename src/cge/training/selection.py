@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from cge.errors import Message
 from cge.models.fixed_classifier import FixedClassifier
 from cge.models.weightings import is_learned
 from cge.training.named_weighting import NamedWeighting
+
+_ENSEMBLE_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,15 @@ class SearchResult:
 
 
 class TrainedClassifier(NamedTuple):
-    """A classifier of an ensemble, with its name and the path weights that it is trained with."""
+    """A classifier of an ensemble, with its name, the path weights that it is trained with, and its weight.
+
+    The weight is its share in the mean of probabilities.
+    """
 
     name: str
     classifier: FixedClassifier
     weighting: NamedWeighting
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +78,20 @@ def mean_and_error(differences: Array) -> tuple[float, float]:
     if len(differences) < 2:
         return 0.0, float("inf")
     return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+
+
+def ensemble_weights(outputs: Sequence[Array], losses: Callable[[Array], Array]) -> Array:
+    """Return the weights with which the outputs `(k, c)` of candidates are averaged, `(m,)`; they sum to 1.
+
+    The first candidate has at least half of the weight. The rest is distributed by ensemble selection (Caruana et al.
+    2004): step by step to the candidate, the first included, that makes the loss of the mean smallest. `losses` returns
+    the loss of each node.
+    """
+    half = _ENSEMBLE_STEPS // 2
+    counts, total = np.zeros(len(outputs), np.int64), half * np.asarray(outputs[0], np.float64)
+    counts[0] = half
+    for step in range(half, _ENSEMBLE_STEPS):
+        best = int(np.argmin([losses((total + each) / (step + 1)).mean() for each in outputs]))
+        counts[best] += 1
+        total = total + outputs[best]
+    return counts / _ENSEMBLE_STEPS
