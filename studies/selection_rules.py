@@ -191,7 +191,7 @@ def forward(most: int) -> Rule:
 
 
 def half_selected(names: list[str], scores: list[CandidateScore], probabilities: Array, labels: Array) -> Array:
-    """Return the weights of `ensemble_weights`: half for the most accurate candidate, the rest by ensemble selection."""
+    """Return the weights of `ensemble_weights`: half for the most accurate one, the rest by ensemble selection."""
     best = int(most_accurate(names, scores).argmax())
     order = [best, *(place for place in range(len(names)) if place != best)]
     weights = np.empty(len(names))
