@@ -83,7 +83,7 @@ def fit(
 ) -> None:
     """Train a node classifier on a graph and save the model.
 
-    Path weights are selected on validation labels, and learned on training labels. The defaults suit most graphs;
+    Path weights are fixed or learned on training labels; validation labels select which. The defaults suit most graphs;
     default values are in brackets.
 
     For example:

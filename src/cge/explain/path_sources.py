@@ -212,7 +212,8 @@ def _rows(power: Array, nodes: Array, inputs: Array) -> Array:
 class SampledPaths(PathSource):
     """The prefixes of random walks, where a path weight depends on the path as a whole.
 
-    `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
+    `sample` returns the paths that start at some nodes; `weigh` returns the weights of paths, given as arrays of nodes:
+    relative weights or, for `PaperCGE`, A(p).
     """
 
     batch_size, nonnegative = 2000, True
