@@ -852,7 +852,7 @@ def test_the_labels_and_the_loss_of_the_outer_problem_of_the_paper() -> None:
     assert "Path weights were learned on 14 training labels." in folds["summary"][0]
     assert "3 validation labels. Path weights were learned on 3 other validation labels." in halves["summary"][0]
     assert "Path weights were learned" not in paper["summary"][0]
-    assert "Outer loss: loss of held-out labels" in folds["captions"]["curves-caption"]
+    assert "Outer loss: loss on held-out labels" in folds["captions"]["curves-caption"]
     assert "Outer loss: weighted path loss after the virtual step" in paper["captions"]["curves-caption"]
     assert {"outer_paths", "outer"} <= dict(folds["settings"]).keys()
     uniform = contents_of(weighting="uniform")

@@ -100,7 +100,7 @@ class CGE(PathEstimator):
         "how paths are weighted (docs/concepts.md)",
         choices={
             "auto": "selected on the validation labels among hop profiles (only paths of certain numbers of hops), "
-            "the same weight for all metapaths up to some length, and the weightings below except the neural networks"
+            "equal weights of metapaths, and the weightings below except the neural networks"
         },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
@@ -117,8 +117,8 @@ class CGE(PathEstimator):
     _: KW_ONLY
     hops: int = param(
         4,
-        "maximum number of hops (edges) of a path to an input; 0 uses only the input of the node itself (labels are "
-        "propagated over up to ten hops, whatever this is)",
+        "maximum number of hops (edges) of a path to an input; 0 uses only the node itself; labels are propagated over "
+        "up to ten",
         low=0,
         high=100,
     )
