@@ -105,10 +105,10 @@ class SameClassPaths(PathWeighting):
         return (projected @ (0 * self.unused)).sum(1)
 
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:  # noqa: ARG002
-        """Return the weight of each path, by the labels of its two ends."""
-        ends = tree.nodes[np.arange(len(tree)), tree.length - 1]
+        """Return the weight of each path, by the labels of its first and last node."""
+        endpoints = tree.nodes[np.arange(len(tree)), tree.length - 1]
         start_labels = self.labels[tree.nodes[:, 0]]
-        same = (start_labels == self.labels[ends]) & (start_labels >= 0)
+        same = (start_labels == self.labels[endpoints]) & (start_labels >= 0)
         return np.where(same, 0.9, 0.09).astype(np.float32)
 
 
@@ -165,10 +165,10 @@ def same_class_auc(model: PaperCGE, labels: Array) -> float:
     walks = Walker(graph, window, 1, seed=0, stream=("auc",)).sample(0, graph.num_nodes)
     paths = subpaths(walks, window, shortest=MIN_PATH_NODES)
     chosen = np.arange(0, len(paths), max(1, len(paths) // _AUC_PATHS))
-    ends = labels[paths.start[chosen]], labels[paths.end[chosen]]
-    known = (ends[0] >= 0) & (ends[1] >= 0)
+    label_pairs = labels[paths.start[chosen]], labels[paths.endpoint[chosen]]
+    known = (label_pairs[0] >= 0) & (label_pairs[1] >= 0)
     nodes = [graph.node_ids[paths.nodes[path, : paths.length[path]]].tolist() for path in chosen[known]]
-    return float(roc_auc_score((ends[0] == ends[1])[known], model.path_weights(nodes)))
+    return float(roc_auc_score((label_pairs[0] == label_pairs[1])[known], model.path_weights(nodes)))
 
 
 def run(cell: Cell) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from studies.vectors import GRAPHS
 __all__ = ["tables_of", "write_report"]
 
 _ABOUT = (
-    "What vectors are worth without the model: test accuracy in percent (micro-F1 on BlogCatalog) of a logistic "
+    "How accurate vectors are without the model: test accuracy in percent (micro-F1 on BlogCatalog) of a logistic "
     "regression on `embedding_` of a default `cge.CGE` and on DeepWalk vectors (128 dimensions, 10 walks of 80 nodes, "
     "window 10), and how often the nearest labeled node by cosine similarity has the same class (BlogCatalog: a common "
     "one). Rows have unit length, validation labels select C, test labels are used once. Mean ± standard deviation, "

@@ -60,7 +60,7 @@ _PER_CLASS = 20  # training labels of each class, where a data set has no split
 
 
 class ConstantNetwork(PathWeighting):
-    """Gives all sampled paths the same weight, A ≡ ½, whatever it is trained on."""
+    """Gives all sampled paths the same weight, A(p) = ½, whatever it is trained on."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

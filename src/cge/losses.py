@@ -7,22 +7,24 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def softmax_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Return −log p(e_j | w_i) with the full softmax over all nodes, for pairs of starts i and ends j (Eq. 5).
+def softmax_loss(sources: Tensor, targets: Tensor, starts: Tensor, endpoints: Tensor) -> Tensor:
+    """Return −log p(e_j | w_i) with the full softmax over all nodes, for pairs of starts i and endpoints j (Eq. 5).
 
-    `sources (n, d)` are the w, `targets (n, d)` the e, `starts (b,)` and `ends (b,)` node numbers → `(b,)`.
+    `sources (n, d)` are the w, `targets (n, d)` the e, `starts (b,)` and `endpoints (b,)` node numbers → `(b,)`.
     """
     scores = sources[starts] @ targets.T  # (b, n)
-    return torch.logsumexp(scores, dim=1) - scores.gather(1, ends[:, None]).squeeze(1)
+    return torch.logsumexp(scores, dim=1) - scores.gather(1, endpoints[:, None]).squeeze(1)
 
 
-def negative_sampling_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor, negatives: Tensor) -> Tensor:
+def negative_sampling_loss(
+    sources: Tensor, targets: Tensor, starts: Tensor, endpoints: Tensor, negatives: Tensor
+) -> Tensor:
     """Return −log σ(w_i·e_j) − Σ_n log σ(−w_i·e_n), which replaces Eq. 5 on large graphs.
 
     Shapes as in `softmax_loss`; `negatives (b, k)` are node numbers → `(b,)`.
     """
     source = sources[starts]  # (b, d)
-    positive_scores = (source * targets[ends]).sum(1)
+    positive_scores = (source * targets[endpoints]).sum(1)
     negative_scores = torch.einsum("bd,bkd->bk", source, targets[negatives])
     return functional.softplus(-positive_scores) + functional.softplus(negative_scores).sum(1)
 

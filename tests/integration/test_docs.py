@@ -9,10 +9,13 @@ may differ in their last places, since processors round differently.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import json
 import math
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +136,27 @@ def test_pages_show_what_is_printed_and_measured() -> None:
     script = ROOT / "scripts" / "update_readme.py"
     result = subprocess.run([sys.executable, str(script), "--check"], check=False)
     assert result.returncode == 0, "a page is stale: run scripts/update_readme.py"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/faq.md", "docs/getting-started.md"])
+def test_accuracies_of_the_default_are_written_by_the_script_only(page: str) -> None:
+    """A figure that is written by hand contradicts the study as soon as that is run again."""
+    by_hand = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert re.findall(r"\d\d\.\d(?: ± \d\.\d)? %", by_hand) == []
+
+
+def test_a_page_is_stale_where_a_result_has_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("update_readme", ROOT / "scripts" / "update_readme.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    before = {name: getattr(script, name)() for name in ("summary", "ablations", "faster")}
+    shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns("*.jsonl", "*.svg"))
+    weights = json.loads((ROOT / "results" / "weights.json").read_text())
+    for method in ("auto", "degree, mlp"):
+        weights["graphs"]["cora"][method]["test"] |= {"mean": 0.1234, "sd": 0.056, "runs": 7}
+    (tmp_path / "results" / "weights.json").write_text(json.dumps(weights))
+    monkeypatch.setattr(script, "RESULTS", tmp_path / "results")
+    assert "12.3 ± 5.6 %" in script.accuracy("results.md")
+    assert all("12.3 ± 5.6" in getattr(script, name)() and "12.3 ± 5.6" not in text for name, text in before.items())

@@ -563,7 +563,7 @@ def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: boo
     contents = report_contents(model, method_scores=rows)
     metric = "Micro-F1" if multilabel else "Accuracy"
     assert contents["summary"][1].startswith(f"{metric} on {len(scored.nodes)} validation labels: ")
-    assert " These labels also selected the model, so this is slightly optimistic." in contents["summary"][1]
+    assert " The model was selected on these labels, so this is slightly optimistic." in contents["summary"][1]
     assert "label propagation" in contents["summary"][2]
     assert contents["weighting"][-2].startswith("In the comparison of methods, cge is ")
     assert contents["weighting"][-1] == UNIFORM
@@ -689,7 +689,9 @@ def test_captions_of_the_papers_weights(weighting: str) -> None:
     assert not any("elative weight" in text or "propagated inputs" in text for text in captions.values())
     weight = "A(p) = 1 for every path." if weighting == "uniform" else "A(p): weight of path p, from 0 to 1"
     assert weight in captions["explorer-caption"]
-    assert "“Ends at” says what of the last node contributes: its inputs (a vector)." in captions["explorer-caption"]
+    assert (
+        "“Ends at” says which data of the last node contribute: its inputs (a vector)." in captions["explorer-caption"]
+    )
     assert "A path is a walk: nodes may repeat. In the drawings" in captions["explorer-caption"]  # without self-loops
     assert "an attribution, not an exact sum" in captions["explorer-caption"]
     assert ("Uniform weights: A(p) = 1 for every path." in contents["weighting"]) == (weighting == "average")
@@ -719,7 +721,9 @@ def test_captions_of_the_path_explorer(weighting: str, labels: bool) -> None:
     caption = contents["captions"]["explorer-caption"]
     inputs, part = ("inputs", "its inputs (a vector)") if weighting == "lstm" else ("features", "its features")
     assert f"with what their {inputs}{' and training labels' * labels} contribute" in caption
-    assert f"“Ends at” says what of the last node contributes: {part}{' or its training label' * labels}." in caption
+    assert (
+        f"“Ends at” says which data of the last node contribute: {part}{' or its training label' * labels}." in caption
+    )
     weight = OF_A_NETWORK if weighting == "lstm" else RELATIVE_WEIGHT
     assert weight in caption
     assert weight in contents["captions"]["weighting-caption"]
@@ -848,7 +852,7 @@ def test_the_labels_and_the_loss_of_the_outer_problem_of_the_paper() -> None:
     assert "Path weights were learned on 14 training labels." in folds["summary"][0]
     assert "3 validation labels. Path weights were learned on 3 other validation labels." in halves["summary"][0]
     assert "Path weights were learned" not in paper["summary"][0]
-    assert "Outer loss: loss of held-out labels" in folds["captions"]["curves-caption"]
+    assert "Outer loss: loss on held-out labels" in folds["captions"]["curves-caption"]
     assert "Outer loss: weighted path loss after the virtual step" in paper["captions"]["curves-caption"]
     assert {"outer_paths", "outer"} <= dict(folds["settings"]).keys()
     uniform = contents_of(weighting="uniform")

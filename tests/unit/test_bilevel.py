@@ -42,9 +42,9 @@ def make_case(setting: str, network: str, loss: str = "negative") -> Case:
     length = random.integers(2, WINDOW + 1, PATHS)
     nodes = random.integers(0, NODES, (PATHS, WINDOW))
     nodes[np.arange(WINDOW) >= length[:, None]] = -1
-    starts, ends = nodes[:, 0].copy(), nodes[np.arange(PATHS), length - 1].copy()
+    starts, endpoints = nodes[:, 0].copy(), nodes[np.arange(PATHS), length - 1].copy()
     negatives = random.integers(0, NODES, (PATHS, 3))
-    objective = NegativeSampling(starts, ends, negatives) if loss == "negative" else FullSoftmax(starts, ends)
+    objective = NegativeSampling(starts, endpoints, negatives) if loss == "negative" else FullSoftmax(starts, endpoints)
     weighting = make_network(network, DIM)
     assert weighting is not None
     head = TransductiveHead(FEATURES, DIM, CLASSES, 4) if transductive else InductiveHead(FEATURES, DIM, CLASSES)
@@ -69,10 +69,10 @@ def make_case(setting: str, network: str, loss: str = "negative") -> Case:
 
 def pair_loss(paths: PathSample, sources: Tensor, targets: Tensor) -> Tensor:
     objective = paths.objective
-    starts, ends = torch.from_numpy(objective.starts), torch.from_numpy(objective.ends)
+    starts, endpoints = torch.from_numpy(objective.starts), torch.from_numpy(objective.endpoints)
     if isinstance(objective, FullSoftmax):
-        return losses.softmax_loss(sources, targets, starts, ends)
-    return losses.negative_sampling_loss(sources, targets, starts, ends, torch.from_numpy(objective.negatives))
+        return losses.softmax_loss(sources, targets, starts, endpoints)
+    return losses.negative_sampling_loss(sources, targets, starts, endpoints, torch.from_numpy(objective.negatives))
 
 
 def outer_value(
@@ -194,7 +194,7 @@ def test_a_fraction_counts_like_repetitions(rule: str, setting: str) -> None:
     repeated = PathSample(
         case.paths.nodes[rows],
         case.paths.length[rows],
-        FullSoftmax(objective.starts[rows], objective.ends[rows]),
+        FullSoftmax(objective.starts[rows], objective.endpoints[rows]),
         equal_fractions(len(rows)),
     )
     weighted = replace(case.paths, fraction=torch.from_numpy(times / times.sum()))

@@ -40,3 +40,20 @@ def test_retired_locals(tmp_path: Path) -> None:
     )
     places = [(place.line, place.name) for place in SCRIPT["retired_locals"](file)]
     assert sorted(places) == [(8, "one"), (9, "told"), (10, "asked"), (10, "left"), (15, "found")]
+
+
+def test_retired_words_for_established_terms(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text("def f(leaders, ends):\n    for heat in leaders:\n        members = heat + f(ends, facts=1)\n")
+    places = [(place.line, place.name, place.hint) for place in SCRIPT["retired_locals"](file)]
+    assert sorted(places) == [(1, "leaders", "use ensemble"), (2, "heat", "use temperature")]
+
+
+def test_tests_are_scanned_for_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text("found = 1\nvoting = 'label_votes'\n")
+    monkeypatch.setitem(SCRIPT["files"].__globals__, "ROOT", tmp_path)
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "CONTRIBUTING.md").write_text("best_round_\n")
+    places = [(place.path.name, place.line, place.name) for place in SCRIPT["places"]()]
+    assert places == [("CONTRIBUTING.md", 1, "best_round_"), ("test_one.py", 1, "found")]

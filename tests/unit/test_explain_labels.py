@@ -84,7 +84,7 @@ def test_labels_contribute_their_share_of_the_path_weights(
         assert {name: value for name, value in expected.items() if value} == pytest.approx(own, abs=1e-5)
         by_class = {row.name: row.contribution for row in explanation.by_label}
         if kind == "single":
-            sums = {name: sum(expected[one] for one in labels if labels[one] == name) for name in ("a", "b")}
+            sums = {name: sum(expected[node] for node in labels if labels[node] == name) for name in ("a", "b")}
             assert {name: value for name, value in sums.items() if value} == pytest.approx(by_class, abs=1e-5)
             is_own = model.classes_[column]
             assert all((value > 0) == (name == is_own) for name, value in by_class.items())
@@ -127,7 +127,7 @@ def test_the_class_tables_are_means_over_its_nodes(model: cge.CGE) -> None:
     assert (explanation.coverage, explanation.num_paths) == (None, None)
     for name in ("by_endpoint", "by_labeled_node", "by_label", "by_feature"):
         mean: dict[Any, float] = {}
-        for row in (row for one in each for row in getattr(one, name)):
+        for row in (row for explanation_of_node in each for row in getattr(explanation_of_node, name)):
             mean[row.name] = mean.get(row.name, 0) + row.contribution / len(nodes)
         table = {row.name: row.contribution for row in getattr(explanation, name)}
         assert table == pytest.approx(mean, abs=1e-8)

@@ -124,8 +124,8 @@ def test_types_are_those_of_the_graph() -> None:
 
 def rows_of(paths: PathSet, source: Any) -> list[tuple[Any, ...]]:
     """Return start, edges, coefficient and endpoint of each path."""
-    ends = paths.endpoints(source.indices).tolist()
-    rows = zip(paths.start.tolist(), paths.edges.tolist(), paths.path_weight.round(12).tolist(), ends, strict=True)
+    endpoints = paths.endpoints(source.indices).tolist()
+    rows = zip(paths.start.tolist(), paths.edges.tolist(), paths.path_weight.round(12).tolist(), endpoints, strict=True)
     return [(start, *(edge for edge in edges if edge >= 0), value, end) for start, edges, value, end in rows]
 
 
@@ -170,8 +170,8 @@ def test_the_most_positive_paths_are_those_of_all_paths(top: int, alike: bool, s
             every.append(coefficient * float(gradients[row] @ INPUTS[end]))
     expected = sorted((value for value in every if value > 0), reverse=True)[:top]
     best = (sampled_like(paths) if sampled else paths).top_by_contribution(nodes, gradients, INPUTS, top, positive=True)
-    rows, ends = np.searchsorted(nodes, best.start), best.endpoints(paths.indices)
-    np.testing.assert_allclose(best.path_weight * (gradients[rows] * INPUTS[ends]).sum(1), expected, atol=1e-14)
+    rows, endpoints = np.searchsorted(nodes, best.start), best.endpoints(paths.indices)
+    np.testing.assert_allclose(best.path_weight * (gradients[rows] * INPUTS[endpoints]).sum(1), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -250,8 +250,8 @@ def test_paths_that_return_can_be_left_out(nodes: list[int]) -> None:
     assert not (strongest.start == strongest.endpoints(paths.indices)).any()
     for row, node in zip(rows[:, 0], nodes, strict=True):
         values = [value * inputs[end, 0] * row for _, value, end in one_by_one(every, node) if value and end != node]
-        found = strongest.take(np.flatnonzero(strongest.start == node))
-        ranked = found.path_weight * inputs[found.endpoints(paths.indices), 0] * row
+        from_node = strongest.take(np.flatnonzero(strongest.start == node))
+        ranked = from_node.path_weight * inputs[from_node.endpoints(paths.indices), 0] * row
         np.testing.assert_allclose(np.abs(ranked), sorted(np.abs(values), reverse=True))
     together = paths.top_by_contribution(np.array(nodes), rows, inputs, 100_000, positive=True)
     assert not (together.start == together.endpoints(paths.indices)).any()

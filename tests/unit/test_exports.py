@@ -505,8 +505,8 @@ COLUMNS = {
 
 
 def test_tables_of_predictions(tmp_path: Path) -> None:
-    facts = {"predictions": [{"node": "\ud800"}]}
-    paths = {suffix: write_predictions(tmp_path / f"p{suffix}", COLUMNS, lambda: facts) for suffix in TABLES}
+    rows = {"predictions": [{"node": "\ud800"}]}
+    paths = {suffix: write_predictions(tmp_path / f"p{suffix}", COLUMNS, lambda: rows) for suffix in TABLES}
     expected = '"node","class","confidence","chance_=x"\n"\'=a","x; y",0.5,0.1\n"b","",0.25,1\n'
     assert paths[".csv"].read_text() == expected
     assert paths[".tsv"].read_text() == expected.replace(",", "\t")
@@ -514,7 +514,7 @@ def test_tables_of_predictions(tmp_path: Path) -> None:
     assert table["node"].to_pylist() == ["=a", "b"]
     assert table["class"].to_pylist() == [["x", "y"], []]
     assert table.schema.field("confidence").type == pa.float32()
-    assert json.loads(paths[".json"].read_bytes()) == facts
+    assert json.loads(paths[".json"].read_bytes()) == rows
 
 
 def test_a_model_is_not_overwritten_by_its_predictions(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def write_edges(path, edges, *columns, header="source,target"):
 def assert_same(stored, graph):
     loaded = stored.load()
     for name in ARRAYS:
-        expected, found = getattr(graph, name), getattr(loaded, name)
-        assert (expected is None) == (found is None), name
-        assert expected is None or (np.array_equal(expected, found) and expected.dtype == found.dtype), name
+        expected, actual = getattr(graph, name), getattr(loaded, name)
+        assert (expected is None) == (actual is None), name
+        assert expected is None or (np.array_equal(expected, actual) and expected.dtype == actual.dtype), name
     assert loaded.node_ids.tolist() == graph.node_ids.tolist()
     assert (loaded.directed, loaded.edge_type_names) == (graph.directed, graph.edge_type_names)
 

@@ -87,11 +87,11 @@ def test_one_label_per_class_takes_the_middle_setting(two_groups: Dataset) -> No
 
 def test_settings_are_selected_by_pooled_held_out_labels(two_groups: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting is right about one class only, another about both: pooled folds select the other."""
-    asked: list[tuple[Any, int, int]] = []
+    calls: list[tuple[Any, int, int]] = []
     truth = np.eye(2)[two_groups.labels]
 
     def outputs(shared: SharedInputs, task: Any, seed: int) -> Iterator[tuple[Any, np.ndarray]]:
-        asked.append((task.choice, len(task.train), len(task.validation)))
+        calls.append((task.choice, len(task.train), len(task.validation)))
         assert not np.intersect1d(task.train, task.validation).size
         for setting in ("left", "both") if task.choice is None else (task.choice,):
             yield setting, 0.8 * (np.eye(2)[[0] * 80] if setting == "left" else truth) + 0.1
@@ -101,9 +101,9 @@ def test_settings_are_selected_by_pooled_held_out_labels(two_groups: Dataset, mo
     task = task_labels(data.graph, data.labels_of(split.train))
     shared = SharedInputs(two_groups)
     assert predict("fake", shared, task, 0)[2] == "both"
-    assert [each[0] for each in asked] == [None, None, None, "both"]
-    assert sum(each[2] for each in asked) == 10  # each label held out once
-    assert asked[-1][1:] == (10, 0)  # trained again on all
+    assert [each[0] for each in calls] == [None, None, None, "both"]
+    assert sum(each[2] for each in calls) == 10  # each label held out once
+    assert calls[-1][1:] == (10, 0)  # trained again on all
     validated = task_labels(data.graph, data.labels_of(split.train), data.labels_of(split.validation))
     assert predict("fake", shared, validated, 0)[2] == "both"
 

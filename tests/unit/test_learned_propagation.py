@@ -50,8 +50,8 @@ def test_values_and_gradients_are_those_of_the_whole_graph(
         results.append(
             [total.detach(), *(torch.zeros(1, dtype=torch.float64) if each is None else each for each in gradients)]
         )
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected.expand_as(found), rtol=1e-12, atol=1e-12)
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected.expand_as(actual), rtol=1e-12, atol=1e-12)
 
 
 def test_gradients_by_finite_differences() -> None:
@@ -84,5 +84,5 @@ def test_a_learned_weighting_propagates_to_few_nodes_in_the_same_way(train_hops:
         sums = propagation.propagation(nodes)(x)
         loss = (sums[1] if isinstance(sums, tuple) else sums)[seeds].square().sum()
         gradients.append(torch.autograd.grad(loss, propagation.parameters()))
-    for expected, found in zip(*gradients, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for expected, actual in zip(*gradients, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)

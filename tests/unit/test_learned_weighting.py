@@ -201,10 +201,10 @@ def dense_matrix(weighted: EdgePropagation, parameters: list[Tensor]) -> Tensor:
     """Return M by the formula, differentiable, `(n, n)`."""
     coefficients, self_loop, normalization, _ = parameters
     edge_inputs, transitions = weighted.edge_inputs, weighted.transitions
-    rows, ends = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
+    rows, targets = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
     exponent = edge_inputs.values.double() @ coefficients + self_loop * edge_inputs.self_loops.double()
     raw = torch.zeros(PLANTED_NODES, PLANTED_NODES, dtype=torch.float64)
-    raw = raw.index_put((rows, ends), edge_inputs.weights.double() * torch.exp(exponent))
+    raw = raw.index_put((rows, targets), edge_inputs.weights.double() * torch.exp(exponent))
     z = raw.sum(1)
     return raw / (z[:, None] ** (1 - normalization) * z[None, :] ** normalization)
 

@@ -26,9 +26,9 @@ def test_softmax_loss_by_hand() -> None:
 def test_softmax_loss_is_the_cross_entropy_of_torch() -> None:
     torch.manual_seed(0)
     sources, targets = torch.randn(7, 4, dtype=torch.float64), torch.randn(7, 4, dtype=torch.float64)
-    starts, ends = torch.randint(7, (20,)), torch.randint(7, (20,))
-    expected = functional.cross_entropy(sources[starts] @ targets.T, ends, reduction="none")
-    torch.testing.assert_close(softmax_loss(sources, targets, starts, ends), expected)
+    starts, endpoints = torch.randint(7, (20,)), torch.randint(7, (20,))
+    expected = functional.cross_entropy(sources[starts] @ targets.T, endpoints, reduction="none")
+    torch.testing.assert_close(softmax_loss(sources, targets, starts, endpoints), expected)
 
 
 def test_negative_sampling_loss_by_hand() -> None:
@@ -55,14 +55,17 @@ def test_objectives_agree_with_autograd() -> None:
     """Losses, gradients and directional derivatives of the kernels, float64."""
     torch.manual_seed(1)
     random = np.random.default_rng(1)
-    starts, ends, negatives = random.integers(0, 6, 15), random.integers(0, 6, 15), random.integers(0, 6, (15, 4))
+    starts, endpoints, negatives = random.integers(0, 6, 15), random.integers(0, 6, 15), random.integers(0, 6, (15, 4))
     tables = [torch.randn(6, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     direction = [torch.randn(6, 3, dtype=torch.float64) for _ in range(2)]
     weights = torch.rand(15, dtype=torch.float64)
-    start, end, negative = map(torch.from_numpy, (starts, ends, negatives))
+    start, endpoint, negative = map(torch.from_numpy, (starts, endpoints, negatives))
     for objective, form in (
-        (NegativeSampling(starts, ends, negatives), lambda w, e: negative_sampling_loss(w, e, start, end, negative)),
-        (FullSoftmax(starts, ends), lambda w, e: softmax_loss(w, e, start, end)),
+        (
+            NegativeSampling(starts, endpoints, negatives),
+            lambda w, e: negative_sampling_loss(w, e, start, endpoint, negative),
+        ),
+        (FullSoftmax(starts, endpoints), lambda w, e: softmax_loss(w, e, start, endpoint)),
     ):
         expected = form(*tables)
         torch.testing.assert_close(objective.losses(*tables), expected.detach(), rtol=1e-12, atol=0)

@@ -31,11 +31,11 @@ def test_rows_are_propagated_along_each_metapath() -> None:
     weighting, inputs = weighting_of(graph, nodes, 2)
     place = {name: code for code, name in enumerate(inputs.relations.names)}
     means, rows = relation_means(graph), propagated_rows(weighting, inputs, x, nodes)
-    for metapath, found in zip(weighting.metapaths, rows, strict=True):
+    for metapath, propagated in zip(weighting.metapaths, rows, strict=True):
         expected = x
         for name in reversed(metapath):
             expected = means[place[name]] @ expected
-        np.testing.assert_allclose(found, expected[nodes], atol=1e-6)
+        np.testing.assert_allclose(propagated, expected[nodes], atol=1e-6)
 
 
 def paper_task(noise: float = 0.0) -> tuple[Task, cge.Graph]:

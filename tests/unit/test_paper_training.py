@@ -358,11 +358,11 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
         with torch.no_grad():
             for parameter in network.double().parameters():
                 parameter.copy_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape))
-        ends = rows(nodes[np.arange(30), length - 1])
+        endpoints = rows(nodes[np.arange(30), length - 1])
         sample = PathSample(
             torch.from_numpy(rows(nodes)),
             torch.from_numpy(length),
-            NegativeSampling(nodes[:, 0], ends, rows(negatives)),
+            NegativeSampling(nodes[:, 0], endpoints, rows(negatives)),
             torch.full((30,), 1 / 30, dtype=torch.float64),
         )
         problem = InnerProblem(sources, encoder, head, features, row_features, labels, torch.arange(10))
@@ -380,8 +380,8 @@ def test_a_sample_represents_all_paths() -> None:
     assert float(sample.fraction.sum()) == pytest.approx(1)
     mean_length = float((sample.fraction * sample.length).sum())
     assert mean_length == pytest.approx(np.average(learner.tree.length, weights=learner._counts), abs=0.01)
-    ends = torch.isin(sample.nodes.gather(1, sample.length[:, None] - 1).squeeze(1), trainer.task.folds[0])
-    assert float(ends.float().mean()) == pytest.approx(0.5)
+    ends_in_fold = torch.isin(sample.nodes.gather(1, sample.length[:, None] - 1).squeeze(1), trainer.task.folds[0])
+    assert float(ends_in_fold.float().mean()) == pytest.approx(0.5)
 
 
 class NormalizedWeighting(cge.PathWeighting):

@@ -65,7 +65,7 @@ def check_against_counts(prefixes: Prefixes, transitions: TransitionMatrix, expe
     assert len(prefixes) == len(paths) == len(expected)
     assert dict(zip(paths, prefixes.count.tolist(), strict=True)) == expected
     assert [path[0] for path in paths] == prefixes.start.tolist() == sorted(prefixes.start.tolist())
-    assert [path[-1] for path in paths] == prefixes.end.tolist()
+    assert [path[-1] for path in paths] == prefixes.endpoint.tolist()
     assert [len(path) for path in paths] == prefixes.length.tolist()
     for number, (path, parent) in enumerate(zip(paths, prefixes.parents.tolist(), strict=True)):
         assert parent < number
@@ -190,7 +190,7 @@ def test_the_gradient_reaches_the_network_and_the_inputs() -> None:
     last = prefixes.tokens[np.arange(len(prefixes)), prefixes.length - 1]
     weighed = torch.from_numpy(prefixes.count) * torch.sigmoid(vectors.double()[last] @ weight)
     by_start = torch.from_numpy((prefixes.start[None, :] == np.arange(7)[:, None]).astype(float))  # (n, b)
-    mean = (by_start * weighed) @ x_double[torch.from_numpy(prefixes.end)] / (by_start @ weighed)[:, None]
+    mean = (by_start * weighed) @ x_double[torch.from_numpy(prefixes.endpoint)] / (by_start @ weighed)[:, None]
     expected = torch.autograd.grad((mean * upstream.double()).sum(), [weight, x_double])
     for gradient, other in zip(result, expected, strict=True):
         assert other.abs().max() > 0.01

@@ -39,8 +39,8 @@ def test_powers_with_any_exponent_are_products_with_the_walk_matrix(graph, b):
     expected = sum(weight * np.linalg.matrix_power(m, k) @ x for k, weight in enumerate(hops))
     u = (x * degree[:, None] ** -b).astype(np.float32)
     arrays = np.empty_like(u), np.empty_like(u)
-    found = horner(matrix, u, hops, arrays, BlockSizes(16), 2) * degree[:, None] ** b
-    assert np.abs(found - expected).max() < 2e-6 * np.abs(expected).max()
+    product = horner(matrix, u, hops, arrays, BlockSizes(16), 2) * degree[:, None] ** b
+    assert np.abs(product - expected).max() < 2e-6 * np.abs(expected).max()
 
 
 def test_bits_do_not_depend_on_blocks_threads_and_files(graph, tmp_path):

@@ -98,8 +98,8 @@ def test_shared_negatives_keep_their_distribution(count: int) -> None:
     pairs = train_walks(walks, 0, sources, targets, parts, **settings)
     contexts = np.zeros(graph.num_nodes)
     for distance in range(1, 5):
-        for ends in (walks[:, distance:], walks[:, :-distance]):
-            contexts += np.bincount(ends.ravel(), minlength=graph.num_nodes)
+        for others in (walks[:, distance:], walks[:, :-distance]):
+            contexts += np.bincount(others.ravel(), minlength=graph.num_nodes)
     drawn = 0.5 * contexts - gradient[:, 0]
     assert drawn.sum() == pytest.approx(0.5 * 5 * pairs, rel=1e-3)
     by_part = [drawn[parts.part_of == part] / drawn[parts.part_of == part].sum() for part in range(count)]

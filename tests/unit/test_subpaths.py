@@ -19,7 +19,7 @@ def test_the_papers_example_has_twelve_subpaths() -> None:
     assert [row[row >= 0].tolist() for row in paths.nodes] == expected
     assert paths.length.tolist() == [len(path) for path in expected]
     assert paths.start.tolist() == [path[0] for path in expected]
-    assert paths.end.tolist() == [path[-1] for path in expected]
+    assert paths.endpoint.tolist() == [path[-1] for path in expected]
     assert (len(paths), paths.window) == (12, 3)
 
 

@@ -215,9 +215,9 @@ def test_the_scale_of_numbers_does_not_matter() -> None:
     graph, values = smooth_values()
     y = labels_of(values, np.arange(0, 200, 4))
     options: Any = {"task": "regression", "classifier": "mlp", "weighting": "degree", "training": {"max_epochs": 20}}
-    one = cge.CGE(**options).fit(graph, y).predict()
-    other = cge.CGE(**options).fit(graph, y * 1e6 - 3e7).predict()
-    assert np.allclose((other + 3e7) / 1e6, one, rtol=1e-3)
+    predicted = cge.CGE(**options).fit(graph, y).predict()
+    rescaled = cge.CGE(**options).fit(graph, y * 1e6 - 3e7).predict()
+    assert np.allclose((rescaled + 3e7) / 1e6, predicted, rtol=1e-3)
 
 
 def test_intervals_cover_about_as_many_values_as_they_say() -> None:

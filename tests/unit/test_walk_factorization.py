@@ -67,9 +67,9 @@ def test_edges_are_factorized_as_their_dense_matrix(directed: bool) -> None:
     frequency = steps.sum(axis=0) ** 0.75
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = np.log(np.maximum(np.nan_to_num(steps / (frequency / frequency.sum())), 1))
-    left, values, _ = np.linalg.svd(expected)
+    u, values, _ = np.linalg.svd(expected)
     embedding = factorize_edges(graph, 41).astype(np.float64)
-    np.testing.assert_allclose(embedding @ embedding.T, (left * values) @ left.T, atol=2e-3)
+    np.testing.assert_allclose(embedding @ embedding.T, (u * values) @ u.T, atol=2e-3)
     assert not embedding[40].any()
     assert factorize_edges(graph, 4, n_jobs=1).tobytes() == factorize_edges(graph, 4, n_jobs=2).tobytes()
     assert factorize_edges(graph, 50).shape == (41, 50)

@@ -36,8 +36,8 @@ def test_closed_form_and_memory(write, tmp_path, monkeypatch):
         width = 6 if number == 4 else 16
         start = generator(3, "projections", number, 0).standard_normal((120, width), np.float32)
         expected = np.linalg.matrix_power(g / degree[:, None], steps) @ (degree[:, None] * start)
-        found = graph.features[:, 16 * number : 16 * number + width]
-        assert np.abs(found - expected).max() < 1e-5
+        features = graph.features[:, 16 * number : 16 * number + width]
+        assert np.abs(features - expected).max() < 1e-5
     monkeypatch.setattr("cge.training.slab_propagation.fit_blocks", lambda *_: BlockSizes(16, 50, 33))
     other = add_projections(write("b"), 70, work=tmp_path / "work-b", **how)
     assert other.fingerprint == stored.fingerprint

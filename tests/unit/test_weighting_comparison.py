@@ -95,8 +95,8 @@ def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
     both = Gain(0.02, 0.01, 0.03, 9, selected=True, early=True)
     assert (unbiased.caveat, early.caveat) == ("", "Compared in the model search, before training was complete.")
     assert both.caveat == (
-        "Compared in the model search, before training was complete, on labels that also selected the weighting, so "
-        "the gain is optimistic."
+        "Compared in the model search, before training was complete, on the labels on which the weighting was "
+        "selected, so the gain is optimistic."
     )
     assert "gain" not in Gain(0.0, -0.01, 0.01, 9, selected=True, early=True).caveat
     first, second, *_ = WeightingComparison(gain=both, **EDGES_AND_HOPS).sentences()

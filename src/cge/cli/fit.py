@@ -83,8 +83,8 @@ def fit(
 ) -> None:
     """Train a node classifier on a graph and save the model.
 
-    Path weights are selected on validation labels, and learned on training labels. The defaults suit most graphs;
-    default values are in brackets.
+    Path weights are fixed or learned on training labels; validation labels select which. The defaults, in brackets,
+    suit most graphs.
 
     For example:
 

@@ -34,7 +34,7 @@ _BASIS = {
     "features+edges": "new, by features and edges",
     "features": "new, by features only",
     "edges": "new, by edges only",
-    "no information": "no path leads to an input or a label: class frequencies",
+    "no information": "paths reach no label and only inputs of zeros: class frequencies",
 }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cge.arrays import Array
-from cge.data.splits import Split, checked_labels, labeled
+from cge.data.splits import PARTS, Split, checked_labels, labeled
 from cge.errors import InputError, format_text
 from cge.graph import Graph
 
@@ -86,7 +87,7 @@ class Dataset:
         return np.flatnonzero(labeled(self.labels))
 
     def labels_of(self, nodes: Array) -> Array:
-        """Return labels like `labels` in which only these nodes (indices) are labeled.
+        """Return labels like `labels` in which only these nodes (indices) are labeled; see also `named_labels`.
 
         >>> graph = Graph.from_edges([(0, 1), (1, 2)])
         >>> Dataset("tiny", graph, np.array([0, 1, 0]), ("red", "blue")).labels_of([1, 2]).tolist()
@@ -95,6 +96,27 @@ class Dataset:
         labels = np.full_like(self.labels, 0 if self.multilabel else -1)
         labels[nodes] = self.labels[nodes]
         return labels
+
+    def named_labels(self, part: str) -> dict[Any, Any]:
+        """Return {node id: class name} of a part of `split`: "train", "validation" or "test".
+
+        Where a node can have several labels, {node id: list of class names}. Nodes without a label are left out.
+
+        >>> graph = Graph.from_edges([("a", "b"), ("b", "c")])
+        >>> data = Dataset("tiny", graph, np.array([0, 1, 0]), ("red", "blue"), Split([0, 1], [], [2]))
+        >>> data.named_labels("train")
+        {'a': 'red', 'b': 'blue'}
+        """
+        if part not in PARTS:
+            raise InputError(parameter="part", expected=f"one of {', '.join(map(repr, PARTS))}", found=part)
+        if self.split is None:
+            raise InputError(f"{self.name} has no split", hint="pass labels as {node id: label}")
+        nodes = np.intersect1d(getattr(self.split, part), self.labeled, assume_unique=True)
+        ids, labels = self.graph.node_ids[nodes].tolist(), self.labels[nodes]
+        if not self.multilabel:
+            return dict(zip(ids, (self.class_names[label] for label in labels), strict=True))
+        names = np.array(self.class_names, object)
+        return {node: names[row != 0].tolist() for node, row in zip(ids, labels, strict=True)}
 
     def label_counts(self) -> dict[str, int]:
         """Return the number of nodes of each class, by class name."""

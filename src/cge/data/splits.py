@@ -22,7 +22,7 @@ from cge.randomness import generator
 
 Indices = npt.NDArray[np.int64]
 
-_PARTS = ("train", "validation", "test")
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class Split:
     test: Indices
 
     def __post_init__(self) -> None:
-        for name in _PARTS:
+        for name in PARTS:
             object.__setattr__(self, name, _node_indices(getattr(self, name), name))
-        for first, second in combinations(_PARTS, 2):
+        for first, second in combinations(PARTS, 2):
             shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
             if len(shared):
                 raise InputError(f"{first} and {second} must not share nodes, but both contain node {shared[0]}")
@@ -61,7 +61,7 @@ class Split:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Split):
             return NotImplemented
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _PARTS)
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in PARTS)
 
     def __hash__(self) -> int:
         return hash((self.train.tobytes(), self.validation.tobytes(), self.test.tobytes()))

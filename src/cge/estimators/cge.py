@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
 
 _INPUTS = {
-    "auto": "features where the graph has them, with learned inputs for node types without any (if features are sparse "
-    "or passed separately for each node type); 'walks' without features",
+    "auto": "features where the graph has them, else 'walks'; node types without features have learned inputs if the "
+    "features are sparse or passed separately for each node type (in one dense table they have rows of it)",
     "features": "the node features",
     "learned": "an embedding table, trained with the classifier",
     "walks": "walk embeddings computed from the graph alone (NetMF factorization; ProNE above 20,000 nodes)",
@@ -51,9 +51,9 @@ class CGE(PathEstimator):
     or learned, on your labels; neural networks ('average', 'cnn', 'lstm') weight a sample of the paths instead of all.
     A path is a walk: nodes may repeat, and every node has a self-loop (except with learned or equal weights of
     metapaths). A classifier maps the propagated inputs to class scores (logits). The vector (embedding) of a node,
-    `embedding_`, contains everything its class scores are computed from. `weighting`, `classifier` and
-    `label_propagation` set to 'auto' are selected by a model search on the validation labels. `docs/concepts.md`
-    defines the terms and has the equations.
+    `embedding_`, contains what its predictions depend on. `weighting`, `classifier` and `label_propagation` set to
+    'auto' are selected by a model search on the validation labels. `docs/concepts.md` defines the terms and has the
+    equations.
 
     This is the package's own model; `PaperCGE` is the algorithm of the paper it started from, Hou et al. 2019
     (arXiv:1911.09454).
@@ -61,11 +61,11 @@ class CGE(PathEstimator):
     Attributes
     ----------
     weight_parameters_ : dict
-        What determines path weights: "coefficients" of the edge inputs (numbers computed for each edge: similarity,
-        degrees, edge features, types; positive: edges with large values get more weight), such as "cosine", the
-        context cosine of features aggregated over neighborhoods; "self_loop" (the coefficient of self-loops),
+        What determines path weights: "coefficients" of the edge inputs, "self_loop" (the coefficient of self-loops),
         "normalization" (the exponent b: 0 normalizes rows, ½ is symmetric) and "hop_weights" (of paths with 0, 1, …
-        hops). Empty for neural networks and metapaths (see `metapaths()`).
+        hops). Edge inputs are numbers computed for each edge: similarity, degrees, edge features, types; "cosine" is
+        the context cosine of features aggregated over neighborhoods. With a positive coefficient, edges with large
+        values have larger weights. Empty for neural networks and metapaths (see `metapaths()`).
     classifiers_ : list of str
         The names of the averaged classifiers, each once; `ensemble_` lists all models.
     ensemble_ : list of (str, str)
@@ -78,12 +78,11 @@ class CGE(PathEstimator):
     prior_correction_ : bool
         Whether class scores are adjusted to the class frequencies of the validation labels.
     search_results_ : list of dict
-        The comparisons of the model search: "stage" (there are no rows for the stages "weight initialization", which
-        selects the closed-form weighting that a learned one starts from, and "final training"), "weighting",
-        "classifier", "label_propagation", "accuracy" on the validation labels (micro-F1 or R² by kind of target, or
-        `scoring`), and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with standard errors
-        ("accuracy_gain_se", "log_loss_gain_se"). Gains and "compared_with" are None for a candidate that was only the
-        baseline of other comparisons.
+        The comparisons of the model search: "stage", "weighting", "classifier", "label_propagation", "accuracy" on the
+        validation labels (micro-F1 or R² by kind of target, or `scoring`), and "accuracy_gain" and "log_loss_gain" over
+        the candidate "compared_with", with standard errors ("accuracy_gain_se", "log_loss_gain_se"). Gains and
+        "compared_with" are None for a candidate that was only the baseline of other comparisons. The stages "weight
+        initialization", which selects the weighting that a learned one starts from, and "final training" have no rows.
 
     Examples
     --------
@@ -104,7 +103,7 @@ class CGE(PathEstimator):
         "how paths are weighted (docs/concepts.md)",
         choices={
             "auto": "selected on the validation labels among hop profiles (only paths of certain numbers of hops), "
-            "the same weight for all metapaths up to some length, and the weightings below except the neural networks"
+            "equal weights of metapaths, and the weightings below except the neural networks"
         },
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
@@ -119,7 +118,13 @@ class CGE(PathEstimator):
         none="32, or 64 with more than 32 classes",
     )
     _: KW_ONLY
-    hops: int = param(4, "maximum number of hops (edges) of a path; 0 uses only the node itself", low=0, high=100)
+    hops: int = param(
+        4,
+        "maximum number of hops (edges) of a path to an input; 0 uses only the node itself; labels are propagated over "
+        "up to ten",
+        low=0,
+        high=100,
+    )
     inputs: str = param(
         "auto",
         "node inputs that are propagated along paths",
@@ -129,15 +134,15 @@ class CGE(PathEstimator):
         "auto",
         "classifier of the propagated inputs",
         choices={
-            "auto": "selected by the score on the validation labels; up to four others that it does not beat by more "
-            "than one standard error may be averaged with it (docs/concepts.md#model-search)"
+            "auto": "selected on the validation labels; up to four others that it does not beat by more than one "
+            "standard error may be averaged with it (docs/concepts.md#model-search)"
         },
         registry=classifier_descriptions,
     )
     label_propagation: bool | str = param(
         "auto",
         "whether leave-one-out propagated training labels are added to the class scores (logits)",
-        choices={"auto": "decides on the validation labels"},
+        choices={"auto": "selected on the validation labels"},
     )
     prior_correction: bool | str = param(
         "auto",
@@ -164,7 +169,9 @@ class CGE(PathEstimator):
         optional=True,
         none="accuracy, micro-F1 in a multilabel task, R² in regression",
     )
-    walks_per_node: int = param(20, "random walks per node whose prefixes are the paths that a network weights", low=1)
+    walks_per_node: int = param(
+        20, "number of random walks from each node; a neural network weights their prefixes", low=1
+    )
     task: str = param("classification", "kind of target", choices=TASKS)
     validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
     refit: bool = param(True, REFIT)
@@ -239,8 +246,8 @@ class CGE(PathEstimator):
         Without output_weight_i, scores have z instead of the product; without output_bias_i, it is 0.
         Probabilities are the mean of the softmax of all classifiers, with the weights `weight_i`, to the power
         1 / temperature and normalized; in a multilabel task the mean of the sigmoid, whose log-odds are divided by the
-        temperature. Nodes without
-        information have the class frequencies instead.
+        temperature. Nodes without information have the class frequencies instead: those whose paths reach no label and
+        only inputs of zeros.
         """
         from cge.estimators.numpy_export import inference_arrays
 

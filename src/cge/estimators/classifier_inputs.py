@@ -37,7 +37,8 @@ class ClassifierInputs:
 
     `projected` has an array `(k, d)` for each classifier: the propagated inputs after its projection. `label_scores
     (k, c)` are the propagated training labels, None where they are not used. `reach_inputs` returns from which nodes a
-    path leads to an input, `(k,)`, `neighborhoods` random projections of the propagated inputs, `(k, r)`.
+    path reaches an input other than zero, `(k,)`; `neighborhoods` returns random projections of the propagated inputs,
+    `(k, r)`.
     """
 
     projected: tuple[Array, ...]
@@ -47,7 +48,7 @@ class ClassifierInputs:
 
     @cached_property
     def reached(self) -> npt.NDArray[np.bool_]:
-        """From which nodes a path leads to an input, `(k,)`."""
+        """From which nodes a path reaches an input other than zero, `(k,)`."""
         return self.reach_inputs()
 
     @cached_property
@@ -63,7 +64,7 @@ class ClassifierInputs:
 
     @cached_property
     def has_information(self) -> npt.NDArray[np.bool_]:
-        """False for nodes from which no path leads to an input or to a training label, `(k,)`."""
+        """False for nodes whose paths reach no training label and only inputs of zeros, `(k,)`."""
         return self.reached if self.label_scores is None else self.reached | self.label_scores.any(axis=1)
 
     def class_scores(self, classifiers: Classifiers) -> list[Array]:
@@ -158,7 +159,7 @@ def _projected(data: EncoderData, trained: TrainedClassifier, propagation: _Prop
 def _reach_inputs(
     data: EncoderData, weightings: Sequence[NamedWeighting], propagations: Sequence[_Propagation], nodes: Array
 ) -> npt.NDArray[np.bool_]:
-    """Return from which nodes a path leads to an input, `(k,)`; the learned input of the node itself does not count."""
+    """Return from which nodes a path reaches an input other than zero, `(k,)`, except their own learned input."""
     has_inputs, reached = data.has_inputs.astype(np.float32)[:, None], np.zeros(len(nodes), bool)
     for propagation in propagations:
         reached |= propagate_rows(propagation, has_inputs, nodes)[:, 0] != 0

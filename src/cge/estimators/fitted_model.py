@@ -199,6 +199,6 @@ class FittedModel(ABC):
 
 
 def learned_weights_unused(model: FittedModel) -> bool:
-    """Say whether weights were learned in the model search, but all classifiers have closed-form weightings."""
+    """Say whether weights were learned in the model search, but all classifiers have fixed weightings."""
     any_learned = any(map(is_learned, model.weighting_names()))
     return model.weighting_selected and model.log.labels_seen["outer"] > 0 and not any_learned

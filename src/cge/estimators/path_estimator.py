@@ -35,8 +35,8 @@ Callback = Callable[[Any], None] | None
 _MAX_MAP = 5000  # nodes on the map of a notebook
 VALIDATION_FRACTION = (
     "fraction of the training labels held out for validation when no validation labels are passed; if that is fewer "
-    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on the training labels instead (with at least 20, "
-    "not counting labels without another one of their class in the other folds)"
+    "than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on the training labels instead (with at least 20 "
+    "labels whose class also occurs in the other folds)"
 )
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -49,8 +49,8 @@ class PathEstimator(ExplanationMixin, Estimator):
     embedding_ : (n, d) float32
         Vectors, a row for each of `node_ids_`: they contain all that the predictions depend on. `CGE` concatenates
         (1) each classifier's projection of the propagated inputs; (2) if labels are propagated, the square roots of the
-        softmax of the mean class scores (multilabel, regression: these scores); (3) a random projection of the
-        propagated inputs (up to 64 columns: these), unused by predictions, which distinguishes nodes of one class.
+        softmax of the mean class scores (multilabel, regression: the mean scores themselves); (3) a random projection
+        of the propagated inputs to at most 64 numbers, unused by predictions, which distinguishes nodes of one class.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -156,9 +156,9 @@ class PathEstimator(ExplanationMixin, Estimator):
         validation : like `y`, optional
             Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out; if that is
-            fewer than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on `y` instead (with at least 20, not
-            counting labels without another one of their class in the other folds). With `refit`, the selected model is
-            then trained again on all of `y` for the best number of epochs.
+            fewer than 50 labels, `CGE` with `refit` uses 3-fold cross-validation on `y` instead (with at least 20
+            labels whose class also occurs in the other folds). With `refit`, the selected model is then trained again
+            on all of `y` for the best number of epochs.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.

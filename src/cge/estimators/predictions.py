@@ -41,7 +41,8 @@ class Predictions:
         The probability of each class.
     evidence : (k,) int
         What each prediction is based on, as numbers into `EVIDENCE`: a node of the training graph, or a new one with
-        features and edges, or one of these, that the model uses; or no path leads to an input or label.
+        features and edges, or one of these, that the model uses; or none, if its paths reach no label and only inputs
+        of zeros.
     target : Target
         What is predicted.
     """

@@ -170,7 +170,7 @@ def _scored(estimator: Any, train: Links, pairs: Array) -> Iterator[tuple[str, A
     vectors = estimator.embedding_
     yield from zip(("dot", "cosine"), pair_cosines(vectors, pairs[:, 0], pairs[:, 1]), strict=True)
     for how in PAIR_OPERATORS:
-        x, x_test = (pair_vectors(vectors, ends[:, 0], ends[:, 1], how) for ends in (train.pairs, pairs))
+        x, x_test = (pair_vectors(vectors, endpoints[:, 0], endpoints[:, 1], how) for endpoints in (train.pairs, pairs))
         mean, sd = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-12)
         for strength in _STRENGTHS:
             model: Any = LogisticRegression(C=strength, max_iter=1000).fit((x - mean) / sd, train.linked)

@@ -47,7 +47,7 @@ class Explainer:
 
     `probabilities (n, c)` are those of the model (in another graph only for the explained nodes, else 0), `ids (n,)`
     the node ids. `relations` are those of the edges, in a heterogeneous graph. `informed (n,)` says from which of the
-    explained nodes a path leads to an input or a label; by default from all.
+    explained nodes a path reaches an input other than zero or a label; by default from all.
     """
 
     paths: PathSource
@@ -93,7 +93,7 @@ class Explainer:
         return self._explanation(nodes, class_index, [sums], paths, top, features, node, endpoint, **more)
 
     def explain_class(self, class_index: int, top: int | None = None, hop: int | None = None) -> Explanation:
-        """Explain the score of a class: single paths, and sums over paths, averaged over the nodes predicted as it."""
+        """Explain the score of a class: single paths, and sums over paths as means over the nodes predicted as it."""
         nodes = self.labeled_type_nodes()
         nodes = nodes[self.labels.target.indicators(self.probabilities[nodes])[:, class_index] != 0]
         sums: list[dict[str, Array]] = []
@@ -148,7 +148,7 @@ class Explainer:
         return terms
 
     def is_informed(self, node: int) -> bool:
-        """Return whether a path leads from a node to an input or a label; its own learned input does not count."""
+        """Return whether a path from a node reaches an input other than zero, but its own learned one, or a label."""
         return self.informed is None or bool(self.informed[node])
 
     def _single_sums(self, terms: list[PathSum], endpoint: int | None) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class Explainer:
         return np.concatenate([np.empty(0, np.int64), *(part.argmax(1) for part in scores)])
 
     def predicted_gradients(self, nodes: Array) -> Array:
-        """Return gradients of predicted scores above the mean over classes, `(q, d)`; `nodes` must be sorted."""
+        """Return gradients of predicted scores minus the mean over classes, `(q, d)`; `nodes` must be sorted."""
         class_indices, gradients = self.probabilities[nodes].argmax(1), []
         for rows in _chunks(np.arange(len(nodes)), min(self._batch_size, self.paths.batch_size)):
             linear = self._linearize(nodes[rows])

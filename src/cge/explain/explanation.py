@@ -27,7 +27,7 @@ TABLES = {
     "metapath": ("by_metapath", "metapath"),
 }
 NO_INFORMATION = (
-    "There is no information about this node: no path leads to an input or a label. "
+    "There is no information about this node: its paths reach no label and only inputs of zeros. "
     "Its probabilities are the class frequencies of the training (after a prior correction, validation) labels."
 )
 _OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
@@ -97,7 +97,8 @@ class PathContribution:
     path : tuple
         Ids of its nodes, the explained one first; `distinct_nodes` is the number of distinct ones.
     relative_weight : float
-        A(p) divided by that in a random walk (uniform weights), as in `CGE.path_weights`; for `PaperCGE` A(p).
+        A(p) divided by that in a random walk (uniform weights), as in `CGE.path_weights`; for a path that ends at a
+        label, this ratio of the weights in label propagation, without hop weights. For `PaperCGE` A(p).
     contribution, contributions : float, (c,) float64
         To the score of the target class, and of each class.
     training_labels : tuple
@@ -179,7 +180,7 @@ class Explanation(Sequence[PathContribution]):
         The listed paths' share of Σ |contribution| over all paths, with `endpoint` over those to it (None if paths of
         one length are listed), and how many of these paths contribute; both None for a class.
     informed : bool
-        Whether a path leads to features, walk vectors, a label or another node's learned input (else "no information").
+        Whether a path reaches features other than zeros, a walk vector, a label or another node's learned input.
     """
 
     node: Any
@@ -232,8 +233,7 @@ class Explanation(Sequence[PathContribution]):
         for title, cells in self.table().items():
             width = max(map(len, (title, *cells)))
             columns.append([f"{cell:{'<' if title in TEXT_COLUMNS else '>'}{width}}" for cell in (title, *cells)])
-        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-        return "\n".join([*lines, *self._sentences()])
+        return "\n".join([*("  ".join(row).rstrip() for row in zip(*columns, strict=True)), *self._sentences()])
 
     def table(self, by: str = "path", text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
         """Return a table as columns of text, by title; `text` writes an id, a label or a type.
@@ -283,7 +283,7 @@ class Explanation(Sequence[PathContribution]):
 
     def table_footer(self) -> tuple[str, str]:
         """Return what the columns of the table of paths mean, in two lines."""
-        ends = "ends at: what of the last node contributes (features, other inputs, training label)"
+        ends = "ends at: which data of the last node contribute (features, other inputs or its training label)"
         weight = "path weight divided by that in a random walk (uniform weights)" if self.exact else "A(p), from 0 to 1"
         return f"{ends}; · = no training label", f"{self._weight_title}: {weight}"
 

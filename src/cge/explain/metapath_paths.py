@@ -90,8 +90,8 @@ class MetapathPaths(PathSource):
     def by_metapath(self, nodes: Array, rows: Array, transform: Callable[[Array], Array] = np.positive) -> Array:
         """Return `to_endpoints` for each prefix of a metapath, `(Q, n, d)`."""
         shape = len(self.prefixes), self.num_nodes, rows.shape[1]
-        ends = self._paths.to_endpoints(nodes, rows, transform).reshape(shape)
-        return np.asarray(transform(self.metapath_weights)[:, None, None] * ends)
+        at_endpoints = self._paths.to_endpoints(nodes, rows, transform).reshape(shape)
+        return np.asarray(transform(self.metapath_weights)[:, None, None] * at_endpoints)
 
     def to_endpoints(self, nodes: Array, rows: Array, transform: Callable[[Array], Array] = np.positive) -> Array:
         """Return for each node the sum over the paths that end there of path weight × `rows (q, d)` of the start."""

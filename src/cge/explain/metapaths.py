@@ -100,8 +100,8 @@ def metapath_sums(
         reached = _step(reached, matrices)
         everything = matrix @ everything
         total += weight * float((everything * inputs).sum())
-        for metapath, ends in reached.items():
-            sums[metapath] = sums.get(metapath, 0.0) + weight * float((ends * inputs).sum())
+        for metapath, at_endpoints in reached.items():
+            sums[metapath] = sums.get(metapath, 0.0) + weight * float((at_endpoints * inputs).sum())
     return sums, total - sum(sums.values())
 
 
@@ -110,10 +110,10 @@ def _matrices(source: AllPaths, relations: EdgeRelations) -> dict[int, tuple[Any
     matrices = {}
     for code in np.unique(relations.codes).tolist():
         matrices[code] = _matrix(source, relations, code).T.tocsr()
-    ends = {code: relations.names[code][2] for code in matrices if code >= 0}
-    follow = {code: {other for other in ends if relations.names[other][0] == end} for code, end in ends.items()} | {
-        -1: set(ends)
-    }
+    target_types = {code: relations.names[code][2] for code in matrices if code >= 0}
+    follow = {-1: set(target_types)}
+    for code, target_type in target_types.items():
+        follow[code] = {other for other in target_types if relations.names[other][0] == target_type}
     return {code: (matrix, follow[code]) for code, matrix in matrices.items()}
 
 
@@ -134,17 +134,17 @@ def _step(reached: dict[Metapath, Array], matrices: dict[int, tuple[Any, set[int
             if code < 0 or not metapath or code in matrices[metapath[-1]][1]:
                 keys[metapath if code < 0 else (*metapath, code)] = None
 
-    def ends_of(key: Metapath) -> Array:
+    def at_endpoints_of(key: Metapath) -> Array:
         before = [(key[:-1], key[-1])] if key else []
         parts = [matrices[code][0] @ reached[prefix] for prefix, code in [(key, -1), *before] if prefix in reached]
         return np.asarray(sum(parts[1:], parts[0]))
 
     limit = max(min(_MAX_METAPATHS, _MAX_BYTES // max(next(iter(reached.values())).nbytes, 1)), 1)
     if len(keys) > limit:  # computed twice, because not all fit into memory at once
-        sizes = {key: float(np.abs(ends_of(key)).sum()) for key in keys}
+        sizes = {key: float(np.abs(at_endpoints_of(key)).sum()) for key in keys}
         keys = dict.fromkeys(sorted((key for key in keys if sizes[key]), key=lambda key: -sizes[key])[:limit])
-    longer = {key: ends_of(key) for key in keys}
-    return {key: ends for key, ends in longer.items() if ends.any()}
+    longer = {key: at_endpoints_of(key) for key in keys}
+    return {key: at_endpoints for key, at_endpoints in longer.items() if at_endpoints.any()}
 
 
 def _sampled_sums(

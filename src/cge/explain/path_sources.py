@@ -100,9 +100,9 @@ class PathSource(ABC):
         `transform` is applied to the path weights: `np.positive`, `np.abs` or `count`.
         """
 
-    def count_paths(self, nodes: Array, ends: Array) -> Array:
-        """Return how many paths lead from each node to one of its ends, `(q,)`; `ends (n, q)` are booleans."""
-        return np.asarray((ends * self.to_endpoints(nodes, np.eye(len(nodes)), count)).sum(axis=0))
+    def count_paths(self, nodes: Array, endpoints: Array) -> Array:
+        """Return how many paths lead from each node to one of its `endpoints (n, q)`, which are booleans, `(q,)`."""
+        return np.asarray((endpoints * self.to_endpoints(nodes, np.eye(len(nodes)), count)).sum(axis=0))
 
     def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest absolute weights, wherever they end."""
@@ -185,11 +185,11 @@ class AllPaths(PathSource):
             total[nodes] = 0 if len(nodes) == 1 else total[nodes] - self.closed_walks[nodes, None] * rows
         return total
 
-    def count_paths(self, nodes: Array, ends: Array) -> Array:
-        """Return Σ_k B^k ends, where B has a 1 for each edge; nodes with the same ends are computed together."""
+    def count_paths(self, nodes: Array, endpoints: Array) -> Array:
+        """Return Σ_k B^k endpoints, where B has a 1 for each edge; equal columns of `endpoints` are computed once."""
         place: dict[bytes, int] = {}
-        column = [place.setdefault(row.tobytes(), len(place)) for row in np.packbits(ends, axis=0).T]
-        power = ends[:, [column.index(number) for number in range(len(place))]].astype(np.float64)
+        column = [place.setdefault(row.tobytes(), len(place)) for row in np.packbits(endpoints, axis=0).T]
+        power = endpoints[:, [column.index(number) for number in range(len(place))]].astype(np.float64)
         matrix, total = self.transitions.matrix(count(self.values)), np.zeros_like(power)
         for weight in count(np.array(self.hop_weights[: self.longest + 1])):
             total += weight * power
@@ -212,7 +212,8 @@ def _rows(power: Array, nodes: Array, inputs: Array) -> Array:
 class SampledPaths(PathSource):
     """The prefixes of random walks, where a path weight depends on the path as a whole.
 
-    `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
+    `sample` returns the paths that start at some nodes; `weigh` returns the weights of paths, given as arrays of nodes:
+    relative weights or, for `PaperCGE`, A(p).
     """
 
     batch_size, nonnegative = 2000, True

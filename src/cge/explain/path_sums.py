@@ -1,6 +1,7 @@
 """A class score as sums over paths: paths to node inputs, and paths to labeled nodes (label propagation).
 
-A classifier is linear as long as the same hidden units are active. So near a node its scores are
+A classifier is linear as long as the same hidden units are active, so for small changes of a node's propagated inputs
+its scores are
 
     scores = constant + gradients · (sum over paths) + label_propagation
 
@@ -145,7 +146,8 @@ class PathSum:
 class LinearScores:
     """The linearized scores of some nodes: all `(q, c)`, except `vectors (q, d)` and `gradients (q, c, d)`.
 
-    `constant` does not depend on paths; `remainder` is due to the part of the vectors that is not a sum over paths.
+    `vectors` are the z of `ScoreFunction`. `constant` does not depend on paths; `remainder` is due to the part of z
+    that is not a sum over paths.
     """
 
     vectors: Array
@@ -157,7 +159,7 @@ class LinearScores:
 
 
 class NodeScores(Protocol):
-    """Class scores of nodes as a function of their vectors `(q, d)`."""
+    """Class scores of nodes as a function of their vectors z, `(q, d)`."""
 
     def scores(self, nodes: Array, vectors: Array) -> Array:
         """Return the class scores, `(q, c)`."""
@@ -168,7 +170,7 @@ class NodeScores(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ClassifierScores:
-    """The scores of a classifier for vectors divided by `lengths (n,)`, 1 where inputs are not of unit length."""
+    """The scores of a classifier for z divided by `lengths (n,)`, which are 1 unless inputs have unit length."""
 
     classifier: FixedClassifier
     lengths: Array
@@ -185,12 +187,12 @@ class ClassifierScores:
 
 @dataclass(frozen=True, eq=False)
 class ScoreFunction:
-    """A trained classifier or head as a function of node vectors; arrays are float64.
+    """A trained classifier or head as a function of vectors z of the nodes; arrays are float64.
 
-    `inputs (n, d)` are what a path takes from its endpoint to its start; `offset (d,)` is added to the sum over paths;
-    `vectors (n, d)` replace it, where vectors are something else. `of_vectors` gives the class scores of vectors, to
-    which the scores of `label_paths` are added, where labels are propagated. `features` are what the inputs are
-    computed from, where they are node features.
+    For `CGE`, z are the projected propagated inputs: the sum over paths of path weight × projected input of the
+    endpoint, `inputs (n, d)`, plus `offset (d,)`. For `PaperCGE`, z are the node vectors, `vectors (n, d)`.
+    `of_vectors` gives the class scores of z; the scores of `label_paths` are added if labels are propagated. `features`
+    are the node features that inputs are computed from, None for other inputs.
     """
 
     inputs: Array
@@ -201,16 +203,16 @@ class ScoreFunction:
     features: InputFeatures | None = None
 
     def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
-        """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
+        """Return z of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
         return np.asarray(path_sums + self.offset if self.vectors is None else self.vectors[nodes])
 
     def scores(self, nodes: Array, vectors: Array) -> Array:
-        """Return the class scores of vectors, `(q, c)`, including label propagation."""
+        """Return the class scores for vectors z, `(q, c)`, including label propagation."""
         scores = self.of_vectors.scores(nodes, vectors)
         return scores + self._propagated(nodes, scores.shape[1])
 
     def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
-        """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
+        """Return the gradient of a class score by z, `(q, d)`; of the same class, or one class for each node."""
         return self.of_vectors.gradients(nodes, vectors, column)
 
     def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:

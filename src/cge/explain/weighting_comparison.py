@@ -28,8 +28,8 @@ class Gain:
     a half is added to each of the four counts of nodes that both, one, the other or neither predicts correctly, so it
     has a width even where both are correct on the same nodes. In a multilabel task, the F1 of a node's classes is used.
 
-    `selected` says that the labels also selected this weighting among others, so the gain is optimistic; `early`, that
-    both were compared after the first epochs of training.
+    `selected` says that this weighting was selected among others on the same labels, so the gain is optimistic;
+    `early`, that both were compared after the first epochs of training.
     """
 
     mean: float
@@ -82,7 +82,7 @@ class Gain:
         if self.selected:
             optimistic = ", so the gain is optimistic" if self.mean > 0 else ""
             comma = "," if early else ""
-            return f"Compared{early}{comma} on labels that also selected the weighting{optimistic}."
+            return f"Compared{early}{comma} on the labels on which the weighting was selected{optimistic}."
         return f"Compared{early}." if early else ""
 
 
@@ -102,7 +102,7 @@ class WeightingComparison:
     weight_by_hop : tuple of float
         The mean of |a| over the sampled paths of 0, 1, … hops.
     contribution_by_hop : tuple of float
-        The contribution of paths of 0, 1, … hops to the score of the predicted class, in a single-label task above
+        The contribution of paths of 0, 1, … hops to the score of the predicted class, in a single-label task minus
         their mean contribution to all classes; a mean over some nodes.
     nearly_uniform, collapsed : bool
         Whether paths with the same number of hops have about the same relative weight; whether almost all weight is on

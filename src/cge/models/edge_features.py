@@ -50,8 +50,8 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
 
         cos(m_u − η_uv x_v, m_v − η_vu x_u),   m_u = 2 x_u + Σ_t η_ut x_t,   η_ut = w_ut / (Σ_s w_us²)^½
 
-    x are the features in rows of unit length and w the edge weights. Averaging over neighbors helps where a node has
-    few features; the other node is left out of the average, so that the edge itself does not make its nodes similar.
+    x are the features in rows of unit length and w the edge weights. Adding the neighbors helps where a node has few
+    features; the other node is left out of the sum, so that the edge itself does not make its nodes similar.
     Sparse features are multiplied by `idf (f,)` first, by default their own (TF-IDF). The similarity is 0 where a node
     and its neighbors have no features.
     """

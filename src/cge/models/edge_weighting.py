@@ -3,9 +3,10 @@
     A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
 w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
-context cosine of its nodes, their common neighbors and degrees, edge features and the edge type; self-loops have a
-coefficient of their own, θ_self. That makes only about a dozen parameters, so a few labels are enough to train them.
-θ = 0, b = 0 and equal hop weights h are uniform path weights.
+context cosine of its nodes, the number of their common neighbors, the Jaccard coefficient of their neighborhoods, their
+degrees, edge features and the edge type; self-loops have a coefficient of their own, θ_self. That makes only about a
+dozen parameters, so a few labels are enough to train them. θ = 0, b = 0 and equal hop weights h are uniform path
+weights, the probabilities of a random walk.
 
 In a heterogeneous graph, s can be normalized by relation r, with a weight ρ for each:
 
@@ -66,8 +67,9 @@ class EdgeScale:
 class EdgeInputs:
     """Inputs of each transition, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)`.
 
-    The last columns of `values` indicate types or relations, from `first_indicator` on; `names` are those of all. In a
-    heterogeneous graph, `relations` are the relations of the transitions.
+    A *transition* is an edge in one direction, or a self-loop: an entry of the propagation matrix. The last columns of
+    `values` indicate types or relations, from `first_indicator` on; `names` are those of all. In a heterogeneous graph,
+    `relations` are the relations of the transitions.
     """
 
     values: Any
@@ -151,14 +153,15 @@ def _scale_of(columns: dict[str, Array], indicators: tuple[str, ...], idf: Array
 
 
 def mean_edge_weight(graph: Graph) -> float:
-    """Return the mean weight of a graph's edges, which is the weight of self-loops that the graph does not have."""
+    """Return the mean weight of a graph's edges, which is the weight of the self-loops that are added to it."""
     return 1.0 if graph.weights is None or not len(graph.weights) else float(graph.weights.mean())
 
 
 def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
     """Return self-loops and edge weights without any other input, which is enough for weightings with θ = 0.
 
-    Added self-loops weigh `self_loop_weight`, in a new graph that of the training graph; by default the mean edge.
+    `self_loop_weight` is the weight of added self-loops, by default the mean edge weight; in a new graph it is that of
+    the training graph.
     """
     in_graph = transitions.graph_entry >= 0
     self_loops = ~(in_graph & (transitions.rows != transitions.indices))
@@ -202,7 +205,7 @@ class EdgeWeighting:
         return weighting
 
     def edge_strengths(self, edge_inputs: EdgeInputs) -> Any:
-        """Return g of each transition, `(m,)`; by relation, the probability of the transition (s with b = 0)."""
+        """Return g of each transition, `(m,)`; if normalized by relation, s with b = 0, the transition probability."""
         if self._uses_relations(edge_inputs):
             return self._by_relation(edge_inputs, 0.0)
         exponent = self.self_loop * edge_inputs.self_loops
@@ -236,7 +239,10 @@ class EdgeWeighting:
         return share / total * exp(normalization * (source - target))
 
     def is_symmetric(self, edge_inputs: EdgeInputs) -> bool:
-        """Return whether g(u, v) = g(v, u) in an undirected graph: not if it depends on relations, which differ."""
+        """Return whether g(u, v) = g(v, u) in an undirected graph.
+
+        It is not if g depends on relations, since the two directions of an edge have different ones.
+        """
         directions = [place for place, name in enumerate(edge_inputs.names) if name.startswith(RELATION)]
         return not self._uses_relations(edge_inputs) and not bool(self.coefficients[directions].any())
 
@@ -293,7 +299,8 @@ class EdgePropagation:
     def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor | tuple[Tensor, Tensor]]:
         """Return the propagation with the current weights, differentiable in them and in the inputs.
 
-        If few `nodes` are given, of which the sums are needed, it returns these twice, see `propagate_to`.
+        If only the sums of a few `nodes` are needed, pass these: the propagation is then `propagate_to`, which returns
+        the sums twice.
         """
         from cge.models.autograd import propagate
         from cge.models.learned_propagation import propagate_to

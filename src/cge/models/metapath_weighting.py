@@ -172,11 +172,13 @@ def list_metapaths(
     mass: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(hops):
         longer = {
-            (*metapath, code): matrix @ ends for metapath, ends in reached.items() for code, matrix in matrices.items()
+            (*metapath, code): matrix @ mass_at_endpoints
+            for metapath, mass_at_endpoints in reached.items()
+            for code, matrix in matrices.items()
         }
         kept = sorted((key for key in longer if longer[key].any()), key=lambda key: (-longer[key].sum(), key))[:limit]
         reached = {key: longer[key] for key in kept}
-        mass |= {key: float(ends.sum()) for key, ends in reached.items()}
+        mass |= {key: float(at_endpoints.sum()) for key, at_endpoints in reached.items()}
     heaviest = sorted(mass, key=lambda key: (-mass[key], len(key), key))[:limit]
     chosen = sorted(heaviest, key=lambda key: (len(key), key))
     return [tuple(relations.names[code] for code in key) for key in chosen]

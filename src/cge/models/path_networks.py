@@ -1,8 +1,9 @@
-"""Networks that compute the weight A(p) of a path, a number between 0 and 1.
+"""Networks that weight whole paths by a number between 0 and 1: A(p) of `PaperCGE`, the factor r(p) of A(p) in `CGE`.
 
-Every network maps the vectors of a path's nodes to one number, and a sigmoid turns it into the weight. The first layer
-is linear in the node vectors, so it is applied once per *node* and gathered per path: `score(project(vectors)[paths])`
-is the network at a fraction of its cost. Gradients do not flow into the node vectors.
+Every network maps the vectors along a path to one number, and a sigmoid turns it into the weight. The vectors are those
+of the nodes in `PaperCGE`, the step vectors of transitions in `CGE`. The first layer is linear in them, so it is
+applied once per *vector* and gathered per path: `score(project(vectors)[paths])` is the network at a fraction of its
+cost. Gradients do not flow into the vectors.
 
 An LSTM takes one step for each distinct path: a path extends another one (its *parent*) by one node. Paths with the
 same first node form a tree, and the LSTM state of a path is one step from that of its parent.
@@ -91,7 +92,7 @@ class PathWeighting(nn.Module):
     last_layer: ClassVar[str] = ""
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Map node vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
+        """Map vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
         return vectors
 
     def score(self, projected: Tensor, length: Tensor) -> Tensor:  # noqa: ARG002 - for subclasses

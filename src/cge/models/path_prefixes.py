@@ -5,10 +5,11 @@ of a walk is a path, and equal paths are counted once. A network reads a path as
 and one for each transition. Its output r(p) multiplies the weight of the initial weighting, so that training starts
 from that. The result for a node is the weighted mean over its paths:
 
-    z_i = Σ_p A(p) x(end of p),   A(p) = μ_p r(p) / Σ_p μ_p r(p)
+    z_i = Σ_p A(p) x(endpoint of p),   A(p) = μ_p r(p) / Σ_p μ_p r(p)
 
-μ_p is how often path p was sampled, times d_u^-b, the degree normalization of the initial weighting at its end u. For
-`relation-degree` this factor is missing, so μ_p is in expectation proportional to the weights of `relation-uniform`.
+μ_p is how often path p was sampled, times d_u^-b, the degree normalization of the initial weighting at its endpoint u.
+For `relation-degree` this factor is missing, so μ_p is in expectation proportional to the weights of
+`relation-uniform`.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _PROJECTED = 8  # dimensions of the random projection of a node's features
 class Prefixes:
     """Distinct prefixes of walks, sorted by start node.
 
-    `start`, `end` and `count (b,)`, which need not be integers; `tokens (b, K+1)` is the sequence that a network
+    `start`, `endpoint` and `count (b,)`, which need not be integers; `tokens (b, K+1)` is the sequence that a network
     reads, padded with −1: first m + start, then the number of each transition; `length (b,)` is its length;
     `parents (b,)` the path without its last transition.
     """
 
     start: Array
-    end: Array
+    endpoint: Array
     count: Array
     tokens: Array
     length: Array
@@ -60,7 +61,7 @@ class Prefixes:
         """Return some of the paths, in this order, which must contain their parents."""
         place = np.full(len(self) + 1, -1)  # a path without a parent keeps −1
         place[order] = np.arange(len(order))
-        parts = (self.start, self.end, self.count, self.tokens, self.length, place[self.parents])
+        parts = (self.start, self.endpoint, self.count, self.tokens, self.length, place[self.parents])
         return Prefixes(*(part[order] for part in parts))
 
 
@@ -80,15 +81,15 @@ def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:
         at = walks[alive, hop]
         key = at if hop == 0 else path_of_walk[alive] * nodes + at
         distinct, first, inverse, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-        start, end, parents = walks[alive[first], 0], at[first], path_of_walk[alive[first]]
+        start, endpoint, parents = walks[alive[first], 0], at[first], path_of_walk[alive[first]]
         tokens = np.full((len(distinct), longest), -1)
         if hop == 0:
             tokens[:, 0] = len(transitions) + start
         else:
             tokens[:, :hop] = previous[parents - (used - len(previous))][:, :hop]
-            transition = walks[alive[first], hop - 1] * nodes + end
+            transition = walks[alive[first], hop - 1] * nodes + endpoint
             tokens[:, hop] = np.searchsorted(keys, transition)
-        parts.append((start, end, count, tokens, np.full(len(distinct), hop + 1), parents))
+        parts.append((start, endpoint, count, tokens, np.full(len(distinct), hop + 1), parents))
         path_of_walk[alive] = used + inverse
         previous, used = tokens, used + len(distinct)
     prefixes = Prefixes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -116,10 +117,10 @@ def make_step_vectors(
         projected = inputs.product(random) if hasattr(inputs, "product") else inputs @ random
         columns.append(projected.astype(np.float32))
     node = torch.from_numpy(np.concatenate(columns, axis=1))
-    ends = torch.cat([node[torch.from_numpy(transitions.indices)], node])
+    endpoints = torch.cat([node[torch.from_numpy(transitions.indices)], node])
     values = torch.from_numpy(edge_inputs.values)
     edges = torch.cat([values, torch.zeros(transitions.num_nodes, values.shape[1])])
-    return torch.cat([edges, ends], dim=1)
+    return torch.cat([edges, endpoints], dim=1)
 
 
 class PrefixPropagation:
@@ -129,7 +130,7 @@ class PrefixPropagation:
         self, prefixes: Prefixes, vectors: Tensor, network: PathWeighting, transitions: TransitionMatrix
     ) -> None:
         self.prefixes, self.vectors, self.network, self.transitions = prefixes, vectors, network, transitions
-        self.pattern = SparsityPattern(prefixes.start, prefixes.end, transitions.num_nodes, transitions.n_jobs)
+        self.pattern = SparsityPattern(prefixes.start, prefixes.endpoint, transitions.num_nodes, transitions.n_jobs)
         self._count = torch.from_numpy(prefixes.count.astype(np.float32))
         self._initial = [parameter.detach().clone() for parameter in network.parameters()]
 

@@ -4,8 +4,10 @@ A weighting is one of four kinds:
 
 - *closed form*: nothing is learned; an `EdgeWeighting` made from the names of edge inputs and the number of hops;
 - *learned edges*: an `EdgeWeighting` trained from the best closed-form one, with or without hop weights and b;
-- *metapaths*: a `MetapathWeighting`, in a heterogeneous graph (node or edge types);
+- *metapaths*: a `MetapathWeighting`, in a heterogeneous graph (node or edge types), with learned or equal weights;
 - *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed-form weighting.
+
+A weighting is *fixed* if nothing is learned: closed forms and equal weights of metapaths.
 
 Legal values and help of the parameter `weighting`, the candidates of the model search and its dry run are derived from
 this table. To add a weighting, add an entry here, or call `register_weighting` from your own code.
@@ -205,14 +207,14 @@ def _network(name: str, dim: int) -> PathWeighting:
 def _register_all() -> None:
     simple, learned = SearchRole("simple"), SearchRole("learned")
     uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
-    text = "random-walk propagation"
+    text = "the probabilities of a random walk"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
     text = "like 'degree', but edges get more weight if the features of their nodes, aggregated over neighborhoods, "
     text += "are similar"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
-    for b, name, of_graph in ((0.0, "uniform", " (node or edge types)"), (0.5, "degree", "")):
+    for b, name, of_graph in ((0.0, "uniform", " (source type, edge type, target type)"), (0.5, "degree", "")):
         make = partial(_hop_profile, (), b, by_relation=True)
         text = f"like {name!r}, normalized within each relation{of_graph}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))

@@ -14,12 +14,12 @@ from cge.report.scored_nodes import ScoredNodes
 from cge.training.classifier_registry import CLASSIFIERS
 
 _LOSSES = {  # columns of a history
-    "supervised_loss": "Supervised loss: mean loss of the training labels.",
+    "supervised_loss": "Supervised loss: mean loss on the training labels.",
     "consistency_loss": "Consistency loss: squared distance between the predictions of augmented inputs and their "
     "sharpened mean. For 'distilled' this curve is the distillation loss: cross-entropy with the propagated labels as "
     "soft targets.",
     "path_loss": "Path loss: skip-gram loss of a sample of paths.",
-    "outer_loss": "Outer loss: loss of held-out labels, which trains the path weights.",
+    "outer_loss": "Outer loss: loss on held-out labels, which trains the path weights.",
 }
 _PAPER_OUTER_LOSS = "Outer loss: weighted path loss after the virtual step, which trains the path weights (Eq. 15)."
 
@@ -72,7 +72,7 @@ def _explorer_caption(model: PathEstimator, explainer: Explainer) -> str:
     parts, part = (f"{inputs} and training labels", f"{part} or its training label") if has_labels else (inputs, part)
     texts = ["What contributes most to the score (logit) of the predicted class, positively or negatively:"]
     texts.append(f"the endpoints (last nodes) of paths, with what their {parts} contribute, and single paths.")
-    texts.append(f"“Ends at” says what of the last node contributes: {part}.")
+    texts.append(f"“Ends at” says which data of the last node contribute: {part}.")
     texts += [_weight_text(model), _walk_text(model, has_labels)]
     texts.append("In the drawings of paths, a ring marks nodes with a training label.")
     classifier = explainer.classifier
@@ -130,7 +130,7 @@ def _reliability_caption(scored: ScoredNodes) -> str:
 
 
 def _strongest_caption(explainer: Explainer, n_paths: int) -> str:
-    """Return which paths the charts of path weights show: without those to labels, whose weights are others."""
+    """Return which paths the charts of path weights show: not those to labels, whose weights have no hop weights."""
     which = f"its (up to {n_paths}) paths with the largest contributions"
     which = f"those of {which} that end at inputs, not at labels" if _has_label_paths(explainer) else which
     selected = "Because these paths are selected by contribution, large weights are over-represented compared with all"

@@ -41,7 +41,7 @@ def summary_sentences(
     labels = f"{len(scored.nodes):,} {scored.kind} labels"
     score = f"{metric} on {labels}: {accuracy} % (95 % confidence interval {low} to {high})."
     if not scored.is_test:
-        score += " These labels also selected the model, so this is slightly optimistic."
+        score += " The model was selected on these labels, so this is slightly optimistic."
     vectors_score, trained = score_vectors(model, scored), "trained on the model's training labels"
     if vectors_score is not None:
         score += f" Logistic regression on the node embeddings (vectors) alone, {trained}, scored on the same {labels}:"

@@ -44,7 +44,7 @@ class PathBatch:
         return np.asarray(self.nodes[:, 0])
 
     @property
-    def end(self) -> Array:
+    def endpoint(self) -> Array:
         """Last node of each path, `(b,)`; a path of one node ends where it starts."""
         return np.asarray(self.nodes[np.arange(len(self)), self.length - 1])
 

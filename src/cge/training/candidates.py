@@ -8,10 +8,10 @@ The stages:
 
 - *weight initialization*: which closed form a learned weighting starts from. It comes first if the settings name a
   learned weighting; with "auto" it runs during the stage *classifier* if a weighting is learned there, otherwise in the
-  stage *weighting*, after the closed forms if hop profiles or equal weights of metapaths are among them;
+  stage *weighting*, after the fixed ones if hop profiles or equal weights of metapaths are among them;
 - *label propagation*: whether propagated training labels are added to the class scores;
 - *classifier*: which classifiers suit the reference;
-- *weighting*: which weighting replaces the reference, closed forms first, as far as the work budget allows;
+- *weighting*: which weighting replaces the reference, fixed ones first, as far as the work budget allows;
 - *final classifier*: which classifiers suit the selected weighting, if it is not the reference;
 - *uniform weights*: for comparison, if they were not evaluated before;
 - *final training*: the selected model and those averaged with it, which are trained until they stop.
@@ -63,7 +63,7 @@ class SearchState:
     propagation_doubles: bool = False  # whether the gain is larger than the accuracy without label propagation
     best_classifier: str = ""
     classifiers: tuple[str, ...] = ()
-    closed_form: str = ""  # the best closed form
+    fixed_weighting: str = ""  # the best weighting in which nothing is learned
     weighting: str = ""
     weighting_gains: bool = False  # whether the selected weighting is better than the reference by one standard error
     evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
@@ -115,7 +115,7 @@ _MLP_ONLY = Condition(
     f"if {DEFAULT_CLASSIFIER} is best or ties with the best, without label propagation",
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
-_USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
+_USES_EDGES = Condition("unless 0 hops is best", lambda state: state.fixed_weighting != "0 hops")
 _CHANGED = Condition(
     "if the selected weighting is not the reference, and better by one standard error or this classifier was best or "
     "tied with the best",
@@ -125,7 +125,7 @@ _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" 
 _NOT_DOUBLED = Condition(
     "unless label propagation more than doubles the accuracy", lambda state: not state.propagation_doubles
 )
-_NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
+_NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.fixed_weighting))
 
 
 def _best_is(classifier: str) -> Condition:

@@ -24,8 +24,9 @@ DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large 
 class ClassifierSettings:
     """Settings of `ClassifierTrainer`; `drop_node`, `drop_feature` and `dropout` are shares between 0 and 1.
 
-    `warmup_epochs` use the supervised loss only; λ grows to `consistency_weight` in `rampup_epochs` more. An epoch
-    compares at most `max_consistency_nodes` nodes. With `distilled` the targets are the propagated labels.
+    λ, the weight of the consistency loss, is 0 for `warmup_epochs` and grows to `consistency_weight` in the next
+    `rampup_epochs`. In each epoch this loss is that of at most `max_consistency_nodes` nodes. With `distilled` it is
+    the distillation loss, whose targets are the propagated labels.
     """
 
     n_augmentations: int = 4
@@ -93,9 +94,9 @@ class ClassifierSpec:
     search : bool
         Whether the model search compares it.
     alternative_to_label_propagation : bool
-        With `classifier="auto"` and optional label propagation, it is compared without it with classifiers that use it,
-        and never combined with label propagation that the search selected. If you name this classifier, it is combined
-        with label propagation if `mlp` gains from that.
+        With `classifier="auto"` and `label_propagation="auto"`, the search compares this classifier, without label
+        propagation, with classifiers that use label propagation, and never combines the two. If you name this
+        classifier, it is combined with label propagation if `mlp` gains from label propagation.
     refines : str, optional
         Another classifier, of which it is a variant: the model search tries it only where that one is the best.
     """

@@ -278,7 +278,7 @@ class EncoderData:
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
             degree = np.bincount(transitions.rows, edge_strengths, minlength=transitions.num_nodes)
             degree_factor = degree ** -weighting.normalization.item()
-            self._prefixes[key] = replace(prefixes, count=prefixes.count * degree_factor[prefixes.end])
+            self._prefixes[key] = replace(prefixes, count=prefixes.count * degree_factor[prefixes.endpoint])
         return self._prefixes[key]
 
     def step_vectors(self, seed: int) -> Tensor:

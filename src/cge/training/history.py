@@ -22,7 +22,7 @@ class PaperEpoch:
     path_loss : float
         Mean loss of a fixed sample of paths, all with weight 1.
     supervised_loss : float
-        Mean loss of the training labels.
+        Mean loss on the training labels.
     validation_accuracy : float or None
         Accuracy; micro-F1 with multilabel targets.
     outer_loss : float or None
@@ -61,7 +61,7 @@ class Epoch:
         "compare": a candidate of the model search; "train": the selected model, or "select" if a refit follows;
         "refit": the selected model again, on all labels.
     supervised_loss : float
-        Mean loss of the training labels over the augmentations.
+        Mean loss on the training labels over the augmentations.
     consistency_loss : float
         Squared distance of the augmented predictions from their sharpened mean, or with "distilled" the cross-entropy
         from the propagated labels; 0 while only labels are trained on.

@@ -74,7 +74,7 @@ class LogisticTrainer(PathTrainer):
         self._end_epoch((loss, 0.0), started)
 
     def _minimize(self, c: float) -> float:
-        """Move the classifier to the minimum for C = `c`; return the mean loss of the training labels there."""
+        """Move the classifier to the minimum for C = `c`; return the mean loss on the training labels there."""
         classifier, task, (features, basis) = self.classifier, self.task, self._features_and_basis
         labels, class_weights = task.labels[task.train], self.class_weights
         class_weights = None if class_weights is None else class_weights.double()

@@ -18,20 +18,20 @@ from cge.arrays import Array
 from cge.losses import softmax_loss
 from cge.parallel import float_kernel
 
-_Pairs = tuple[Array, Array, Array]  # starts, ends, negatives
+_Pairs = tuple[Array, Array, Array]  # starts, endpoints, negatives
 
 
 @dataclass(frozen=True, eq=False)
 class NegativeSampling:
-    """Pairs with their negatives: `starts (b,)`, `ends (b,)`, `negatives (b, k)`; compiled kernels."""
+    """Pairs with their negatives: `starts (b,)`, `endpoints (b,)`, `negatives (b, k)`; compiled kernels."""
 
     starts: Array
-    ends: Array
+    endpoints: Array
     negatives: Array
 
     @property
     def _pairs(self) -> _Pairs:
-        return self.starts, self.ends, self.negatives
+        return self.starts, self.endpoints, self.negatives
 
     def losses(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return ℓ_k, `(b,)`."""
@@ -56,13 +56,13 @@ class NegativeSampling:
 
 @dataclass(frozen=True, eq=False)
 class FullSoftmax:
-    """Pairs whose loss is the softmax over all nodes (Eq. 5): `starts (b,)`, `ends (b,)`; dense, for small graphs."""
+    """Pairs with the softmax over all nodes as loss (Eq. 5): `starts`, `endpoints (b,)`; dense, for small graphs."""
 
     starts: Array
-    ends: Array
+    endpoints: Array
 
     def _losses(self, sources: Tensor, targets: Tensor) -> Tensor:
-        return softmax_loss(sources, targets, torch.from_numpy(self.starts), torch.from_numpy(self.ends))
+        return softmax_loss(sources, targets, torch.from_numpy(self.starts), torch.from_numpy(self.endpoints))
 
     def losses(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return ℓ_k, `(b,)`."""
@@ -78,10 +78,10 @@ class FullSoftmax:
     def alignment(self, sources: Tensor, targets: Tensor, source_direction: Tensor, target_direction: Tensor) -> Tensor:
         """Return ⟨v, ∇ℓ_k⟩ for the direction v, `(b,)`; the derivative of a score w·e is ẇ·e + w·ė."""
         with torch.no_grad():
-            starts, ends = torch.from_numpy(self.starts), torch.from_numpy(self.ends)
+            starts, endpoints = torch.from_numpy(self.starts), torch.from_numpy(self.endpoints)
             probabilities = torch.softmax(sources[starts] @ targets.T, dim=1)  # (b, n)
             score_change = source_direction[starts] @ targets.T + sources[starts] @ target_direction.T
-            return (probabilities * score_change).sum(1) - score_change.gather(1, ends[:, None]).squeeze(1)
+            return (probabilities * score_change).sum(1) - score_change.gather(1, endpoints[:, None]).squeeze(1)
 
 
 PairObjective = NegativeSampling | FullSoftmax
@@ -100,12 +100,12 @@ def _softplus(x: float) -> float:
 @float_kernel
 def _pair_losses(pairs: _Pairs, sources: Array, targets: Array, out: Array) -> None:
     """Write ℓ of each pair into `out (b,)`."""
-    starts, ends, negatives = pairs
+    starts, endpoints, negatives = pairs
     for pair in range(len(starts)):
         source = sources[starts[pair]]
         loss = 0.0
         for k in range(-1, negatives.shape[1]):
-            target = targets[ends[pair] if k < 0 else negatives[pair, k]]
+            target = targets[endpoints[pair] if k < 0 else negatives[pair, k]]
             score = 0.0
             for d in range(len(source)):
                 score += source[d] * target[d]
@@ -118,11 +118,11 @@ def _pair_gradient(
     pairs: _Pairs, weights: Array, sources: Array, targets: Array, to_sources: Array, to_targets: Array
 ) -> None:
     """Add Σ_k weights[k] · ∇ℓ_k to the gradients of both tables, `(n, d)` each."""
-    starts, ends, negatives = pairs
+    starts, endpoints, negatives = pairs
     for pair in range(len(starts)):
         i = starts[pair]
         for k in range(-1, negatives.shape[1]):
-            j = ends[pair] if k < 0 else negatives[pair, k]
+            j = endpoints[pair] if k < 0 else negatives[pair, k]
             score = 0.0
             for d in range(sources.shape[1]):
                 score += sources[i, d] * targets[j, d]
@@ -135,12 +135,12 @@ def _pair_gradient(
 @float_kernel
 def _pair_alignment(pairs: _Pairs, sources: Array, targets: Array, along_w: Array, along_e: Array, out: Array) -> None:
     """Write ⟨v, ∇ℓ⟩ of each pair into `out (b,)`; the derivative of a score w·e along v is ẇ·e + w·ė."""
-    starts, ends, negatives = pairs
+    starts, endpoints, negatives = pairs
     for pair in range(len(starts)):
         i = starts[pair]
         total = 0.0
         for k in range(-1, negatives.shape[1]):
-            j = ends[pair] if k < 0 else negatives[pair, k]
+            j = endpoints[pair] if k < 0 else negatives[pair, k]
             score = 0.0
             score_change = 0.0
             for d in range(sources.shape[1]):

@@ -168,11 +168,11 @@ class InnerTraining:
             return self._kernel_step(batch, rates)
         paths = subpaths(batch.walks, self.settings.window, shortest=MIN_PATH_NODES)
         pairs = self._draw_label_pairs(len(paths), batch)
-        starts, ends = np.r_[paths.start, pairs[:, 0]], np.r_[paths.end, pairs[:, 1]]
+        starts, endpoints = np.r_[paths.start, pairs[:, 0]], np.r_[paths.endpoint, pairs[:, 1]]
         weights = np.ones(len(starts), np.float32)
         if batch.weights is not None:
             weights[: len(paths)] = batch.weights
-        self._exact_step(starts, ends, weights, rates[0], batch)
+        self._exact_step(starts, endpoints, weights, rates[0], batch)
         return len(paths)
 
     def _draw_label_pairs(self, paths: int, batch: WalkBatch) -> Array:
@@ -210,16 +210,16 @@ class InnerTraining:
             self.parameters.encoder.table.data[self._labeled] -= rates[0] * self.label_gradient()
         return paths
 
-    def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, batch: WalkBatch) -> None:
+    def _exact_step(self, starts: Array, endpoints: Array, weights: Array, rate: float, batch: WalkBatch) -> None:
         """Take one step of the optimizers with the exact gradient of a batch of pairs."""
         if not len(starts):
             return
         vectors = self.parameters.encoder(self.task.features)
-        objective = self.objective(starts, ends, [batch.epoch, batch.first])
+        objective = self.objective(starts, endpoints, [batch.epoch, batch.first])
         gradients = objective.gradient(torch.from_numpy(weights), self._sources.detach(), vectors.detach())
         self._sources.grad, target_gradient = gradients[0].mul_(self.settings.unsup_weight), gradients[1]
         if not self.inductive:
-            target_gradient[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
+            target_gradient[self._unreached[~torch.isin(self._unreached, torch.from_numpy(endpoints))]] = 0
         self._optimize(vectors, target_gradient, len(starts), rate, batch.with_labels)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float, with_labels: bool) -> None:
@@ -240,14 +240,14 @@ class InnerTraining:
                 optimizer.learning_rate = optimizer.initial_rate * rate / self.settings.table_rate
                 optimizer.step()
 
-    def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:
+    def objective(self, starts: Array, endpoints: Array, stream: list[str | int]) -> PairObjective:
         """Return the path loss of pairs of nodes, as a function of source vectors and of the target rows."""
-        starts, ends = starts.astype(np.int64), ends.astype(np.int64)
+        starts, endpoints = starts.astype(np.int64), endpoints.astype(np.int64)
         if self.settings.full_softmax(self.task.graph):
-            return FullSoftmax(starts, ends)
+            return FullSoftmax(starts, endpoints)
         count = self.settings.negatives
         negatives = self.sampler.stream(*stream).draw(0, len(starts) * count).reshape(-1, count)
-        return NegativeSampling(starts, self.target_rows.rows(ends), self.target_rows.rows(negatives))
+        return NegativeSampling(starts, self.target_rows.rows(endpoints), self.target_rows.rows(negatives))
 
     @cached_property
     def _head_features(self) -> NodeFeatures | None:

@@ -66,7 +66,7 @@ class PathWeightLearner:
         self.separated = task.outer_only
         kind, rate = self.settings.network_optimizer, self.settings.weighting_rate
         self.optimizer = OPTIMIZERS[kind]([(network.parameters(), 0.0)], rate)
-        at_fold = [np.isin(paths.end, fold.numpy()) for fold in task.folds]
+        at_fold = [np.isin(paths.endpoint, fold.numpy()) for fold in task.folds]
         self._strata = [(np.flatnonzero(ends), np.flatnonzero(~ends)) for ends in at_fold]
         self.update_weights()
 
@@ -157,8 +157,8 @@ class PathWeightLearner:
             fractions.append(np.full(size, sums[-1] / total / size))
         paths, indices = self._table.paths, np.concatenate(samples)
         nodes, length = paths.nodes[indices].astype(np.int64), paths.length[indices].astype(np.int64)
-        ends = nodes[np.arange(len(nodes)), length - 1]
-        objective = self.inner.objective(nodes[:, 0], ends, ["outer", number])
+        endpoints = nodes[np.arange(len(nodes)), length - 1]
+        objective = self.inner.objective(nodes[:, 0], endpoints, ["outer", number])
         fraction = torch.from_numpy(np.concatenate(fractions))
         rows = torch.from_numpy(self.inner.target_rows.rows(nodes))
         return PathSample(rows, torch.from_numpy(length), objective, fraction)

@@ -163,10 +163,11 @@ class Trainer(EpochTrainer):
         walks = self.walker.sample(0, min(self.walker.num_walks, _MONITORED_PATHS))
         paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
         every = max(1, len(paths) // _MONITORED_PATHS)
-        starts, ends = paths.start[::every], paths.end[::every]
+        starts, endpoints = paths.start[::every], paths.endpoint[::every]
         if not len(starts):
             return 0.0
-        objective, sources = self.inner.objective(starts, ends, ["watched"]), torch.from_numpy(self.parameters.sources)
+        objective = self.inner.objective(starts, endpoints, ["watched"])
+        sources = torch.from_numpy(self.parameters.sources)
         targets = self.parameters.vectors(self.inner.target_rows.features)
         return float(objective.losses(sources, targets).double().mean())
 

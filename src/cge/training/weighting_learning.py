@@ -1,4 +1,4 @@
-"""Weightings by name: closed forms, and those that are learned on held-out folds of the training labels."""
+"""Weightings by name: fixed ones, and those that are learned on held-out folds of the training labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cge.training.torch_state import seeded
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
 
 
-def closed_form_weighting(evaluator: CandidateEvaluator, name: str) -> NamedWeighting:
+def fixed_weighting(evaluator: CandidateEvaluator, name: str) -> NamedWeighting:
     """Return a weighting in which nothing is learned."""
     equal, hops, data = WEIGHTINGS[name].equal_metapaths, evaluator.settings.hops, evaluator.data
     if equal is None:
@@ -28,7 +28,7 @@ def closed_form_weighting(evaluator: CandidateEvaluator, name: str) -> NamedWeig
     edges, b = equal
     metapaths = list_metapaths(data.edge_inputs, evaluator.task.train.numpy(), hops if edges is None else edges)
     module = MetapathWeighting(metapaths, [1 / len(metapaths)] * len(metapaths), b)
-    edge_weighting = closed_form_weighting(evaluator, "degree" if b else "uniform")
+    edge_weighting = fixed_weighting(evaluator, "degree" if b else "uniform")
     return NamedWeighting(name, module, initial_weighting=edge_weighting)
 
 

@@ -1,7 +1,8 @@
 """The part of the model search that learns, compares and selects path weightings.
 
-Terms: the *reference* is the weighting with which the search begins; the *incumbent* is the best one so far; a *closed
-form*, such as `degree`, has nothing to learn; the *initial weighting* is the one from which a weighting is learned.
+Terms: the *reference* is the weighting with which the search begins; the *incumbent* is the best one so far; in a
+*fixed* weighting nothing is learned: it is a closed form, such as `degree`, or gives all metapaths equal weights; the
+*initial weighting* is the one from which a weighting is learned.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cge.training.learned_weighting import OuterResult
 from cge.training.named_weighting import NamedWeighting
 from cge.training.parallel_tasks import ParallelTask
 from cge.training.selection import SearchResult
-from cge.training.weighting_learning import closed_form_weighting, learn_weighting
+from cge.training.weighting_learning import fixed_weighting, learn_weighting
 
 _CLEAR_MARGIN = 2.0  # standard errors
 _Evaluated = tuple[NamedWeighting, CandidateKey]
@@ -71,7 +72,7 @@ class WeightingSearch:
         return self.evaluator.evaluate_all([candidate], self.state.reference)[0]
 
     def _closed_form(self, name: str) -> NamedWeighting:
-        return closed_form_weighting(self.evaluator, name)
+        return fixed_weighting(self.evaluator, name)
 
     def initial_weighting(self) -> NamedWeighting:
         """Return the closed form from which learning starts: the most accurate with the default classifier."""
@@ -99,16 +100,18 @@ class WeightingSearch:
             self.notices.append(Message(Message.of(problem, weighting=learned.name), used))
 
     def _equal_metapath_weights(self) -> NamedWeighting:
-        """Return the closed form from which weights of metapaths are learned: the most accurate one."""
-        forms = [self._closed_form(spec.name) for spec in equal_metapath_forms(self.evaluator.settings.hops)]
+        """Return the equal weights from which weights of metapaths are learned: the most accurate ones."""
+        specs = equal_metapath_forms(self.evaluator.settings.hops)
+        weightings = [fixed_weighting(self.evaluator, spec.name) for spec in specs]
         if len(self.task.validation) < MIN_VALIDATION:
-            return forms[-1]
-        return max(forms, key=lambda form: self._evaluate(form, DEFAULT_CLASSIFIER).rank)
+            return weightings[-1]
+        return max(weightings, key=lambda weighting: self._evaluate(weighting, DEFAULT_CLASSIFIER).rank)
 
     def _early_learning(self) -> tuple[list[str], list[ParallelTask]]:
         """Return the weightings to be learned while classifiers are compared, and the tasks that learn them.
 
-        These are candidates whatever classifier is selected, and may take half of the work that classifiers leave.
+        These are candidates whatever classifier is selected. Learning them may take half of the work that the
+        comparison of classifiers leaves; if they are learned again later, from a hop profile, it is given back.
         """
         work, state = self.evaluator.work, self.state
         specs = [WEIGHTINGS[candidate.weighting] for candidate in self._active_candidates("weighting")]
@@ -125,19 +128,19 @@ class WeightingSearch:
         return [lambda _send, name=name: self.learn(name, initial_weighting) for name in names]  # type: ignore[misc]
 
     def _select_weighting(self, reference: NamedWeighting) -> NamedWeighting:
-        """Return the most accurate weighting: closed forms are compared first, then those that were learned later."""
+        """Return the most accurate weighting: fixed ones are compared first, then those that were learned later."""
         state, classifier = self.state, self.state.classifiers[0]
         self.tied = {reference.name: reference}
-        state.closed_form = state.weighting = reference.name
+        state.fixed_weighting = state.weighting = reference.name
         self._evaluate(reference, classifier)
         incumbent = reference, CandidateKey(reference.name, classifier, state.label_propagation)
-        closed_forms = self._closed_form_candidates()
-        names = [reference.name, *(weighting.name for weighting, _ in closed_forms)]
-        learn_after_closed_forms = any(is_hop_profile(name) or WEIGHTINGS[name].equal_metapaths for name in names)
-        learned = [] if learn_after_closed_forms else self._affordable_learned(closed_forms)
-        incumbent, pending = self._compare_and_learn(incumbent, closed_forms, learned)
-        state.closed_form = incumbent[0].name
-        if learn_after_closed_forms:
+        fixed = self._fixed_candidates()
+        names = [reference.name, *(weighting.name for weighting, _ in fixed)]
+        learn_after_fixed = any(is_hop_profile(name) or WEIGHTINGS[name].equal_metapaths for name in names)
+        learned = [] if learn_after_fixed else self._affordable_learned(fixed)
+        incumbent, pending = self._compare_and_learn(incumbent, fixed, learned)
+        state.fixed_weighting = incumbent[0].name
+        if learn_after_fixed:
             if is_hop_profile(incumbent[0].name):  # learning starts from it, and has its whole budget
                 self.evaluator.budget += self.evaluator.work.learning(len(self.task.folds)) * len(self.learned)
                 self.learned.clear()
@@ -147,10 +150,10 @@ class WeightingSearch:
     def _compare_and_learn(
         self,
         incumbent: _Evaluated,
-        closed_forms: Sequence[tuple[NamedWeighting, Candidate]],
+        fixed: Sequence[tuple[NamedWeighting, Candidate]],
         learned: Sequence[Candidate],
     ) -> tuple[_Evaluated, list[Candidate]]:
-        """Compare closed forms and weightings already learned, while learning the rest; return the best, and the rest.
+        """Compare fixed weightings and those already learned, while learning the rest; return the best, and the rest.
 
         Learning starts from the incumbent if that is a hop profile.
         """
@@ -160,7 +163,7 @@ class WeightingSearch:
         if names:
             initial = incumbent[0] if is_hop_profile(incumbent[0].name) else self.initial_weighting()
             tasks = self._learning_tasks(names, initial)
-        return self._compare(incumbent, [*closed_forms, *known], names, tasks), pending
+        return self._compare(incumbent, [*fixed, *known], names, tasks), pending
 
     def _compare(
         self,
@@ -211,8 +214,8 @@ class WeightingSearch:
     def _evaluation_work(self, candidate: Candidate) -> float:
         return self.evaluator.work.evaluation(self._classifier_of(candidate), continued=True)
 
-    def _closed_form_candidates(self) -> list[tuple[NamedWeighting, Candidate]]:
-        """Return the closed forms that the budget allows, without the work that is reserved for a learned weighting."""
+    def _fixed_candidates(self) -> list[tuple[NamedWeighting, Candidate]]:
+        """Return the fixed weightings that the budget allows, without the work reserved for a learned weighting."""
         budget, affordable, reserved = self.evaluator.budget, [], None
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
@@ -224,13 +227,13 @@ class WeightingSearch:
                 needed += reserved
             if candidate.required or needed <= budget:
                 budget -= evaluation
-                affordable.append((self._closed_form(spec.name), candidate))
+                affordable.append((fixed_weighting(self.evaluator, spec.name), candidate))
         return affordable
 
-    def _affordable_learned(self, closed_forms: Sequence[tuple[NamedWeighting, Candidate]]) -> list[Candidate]:
-        """Return the learned weightings that the budget allows besides some closed forms."""
+    def _affordable_learned(self, fixed: Sequence[tuple[NamedWeighting, Candidate]]) -> list[Candidate]:
+        """Return the learned weightings that the budget allows besides some fixed ones."""
         affordable, known = [], set(self.learned)
-        budget = self.evaluator.budget - sum(self._evaluation_work(candidate) for _, candidate in closed_forms)
+        budget = self.evaluator.budget - sum(self._evaluation_work(candidate) for _, candidate in fixed)
         for candidate in self._active_candidates("weighting"):
             learning = 0.0 if candidate.weighting in known else self.evaluator.work.learning(len(self.task.folds))
             needed = self._evaluation_work(candidate) + learning
@@ -250,9 +253,9 @@ class WeightingSearch:
             del self.tied[name]
 
     def _work_reserved_for_learning(self, budget: float) -> float:
-        """Return the work of learning and evaluating one weighting.
+        """Return the work of learning and evaluating one weighting; 0 if the budget does not allow it.
 
-        Hop profiles and closed forms by relation or metapath must leave it.
+        Hop profiles, closed forms by relation and equal weights of metapaths are evaluated only if it remains after.
         """
         n_folds, work = len(self.task.folds), self.evaluator.work
         learning = 0.0 if self.learned else work.learning(n_folds)
