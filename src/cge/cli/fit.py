@@ -163,6 +163,7 @@ class _Task(NamedTuple):
 def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
     """Check the settings, then read the files."""
     from cge.estimators.fit_plan import plan_fit
+    from cge.estimators.path_estimator import checked_labels
     from cge.estimators.settings import check_settings
     from cge.store.packing import check_names
 
@@ -174,7 +175,7 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     if validation is not None:
         validation_labels, validation_notes = read_label_dict(files, validation, graph)
         notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
-    task_labels = model._encode_task(graph, y, validation_labels)
+    task_labels = checked_labels(model, graph, y, validation_labels)
     notes = [*map(shell_message, reading.notes), *notes]
     columns = [reading.columns.get(part) for part in ("source", "target")]
     names = tuple(name for name in columns if isinstance(name, str))
