@@ -222,7 +222,9 @@ def test_what_is_refused(files, model, tmp_path):
         fit_stored(cge.CGE(), stored, y | {"nobody": "c0"}, work=tmp_path / "work", memory=8 << 30)
     options = IngestOptions(EdgeOptions(), self_loops=True)
     other = ingest(files / "edges.csv", tmp_path / "plain", options=options, memory=64 << 20)
-    with pytest.raises(InputError, match="a fit out of core needs node features"):
+    with pytest.raises(
+        InputError, match="needs node features, and this stored graph has none; pass features to `ingest`"
+    ):
         fit_stored(cge.CGE(), other, y, work=tmp_path / "work", memory=8 << 30)
     content = json.loads((model / "model.json").read_text())
     assert content["metadata"]["graph"]["sha256"] == stored.fingerprint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -170,8 +171,8 @@ def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Arra
     return stratified_folds(nodes, codes, min(count, len(nodes)), seed)
 
 
-class BaselineClassifier(Estimator):
-    """A classifier of the nodes of one graph. A subclass implements `_train`, which returns probabilities.
+class BaselineClassifier(Estimator, ABC):
+    """A classifier of the nodes of one graph.
 
     Attributes
     ----------
@@ -210,9 +211,9 @@ class BaselineClassifier(Estimator):
         self.labels_seen_ = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
         return self
 
-    def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:
+    @abstractmethod
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         """Return the probability of each class for all nodes, `(n, c)`, and the selected hyperparameter."""
-        raise NotImplementedError
 
     def _arrays(self) -> dict[str, Array]:
         """Return further arrays that a subclass has learned, for `save`."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ from cge.training.history import History
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.parallel_tasks import ParallelTask, run_parallel
-from cge.training.path_trainer import PathTrainer
+from cge.training.path_trainer import PathTrainer, SingleTrainer
 from cge.training.selection import Selection, TrainedClassifier
 from cge.training.stored_state import TrainerState
 from cge.training.walk_inputs import walk_inputs
@@ -332,7 +332,7 @@ def _classifiers(members: list[_EnsembleMember], score_shift: Array | None) -> t
     """Return the classifiers of some members, with `score_shift (c,)` added to their class scores."""
     classifiers = []
     for member in members:
-        classifier = member.trainer.best_classifier()
+        classifier = cast(SingleTrainer, member.trainer).best_classifier()  # cross-validated ones were trained again
         if score_shift is not None:
             with torch.no_grad():
                 classifier.class_bias().add_(torch.from_numpy(score_shift))

@@ -26,15 +26,13 @@ from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.sampling import Walker
 from cge.training.closed_walks import ClosedWalkCache
 from cge.training.data_size import DataSize, data_size, nodes_without_features, uses_components
+from cge.training.dense_scale import feature_scale, scaled_unit_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from cge.models.autograd import NodeFeatures
     from cge.models.path_prefixes import Prefixes
-
-_MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
-_MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
 
 class EncoderData:
@@ -83,7 +81,7 @@ class EncoderData:
         self._edge_inputs_and_scale: tuple[EdgeInputs, EdgeScale] | None = None
         self.self_loop_weight: float
         self.self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data.self_loop_weight
-        self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
+        self.dense_scale: tuple[Array, Array] = feature_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, Array | SparseFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._step_vectors: dict[int, Tensor] = {}
@@ -218,11 +216,7 @@ class EncoderData:
     @cached_property
     def dense_rows(self) -> Array:
         """The dense features, centered, scaled, and with rows of unit length, `(n, f)`."""
-        rows = np.asarray(self.graph.features - self.dense_scale[0], np.float32)
-        rows /= self.dense_scale[1]
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        rows /= np.where(lengths > _MIN_LENGTH, lengths, np.float32(np.inf))[:, None]
-        return rows
+        return scaled_unit_rows(self.graph.features, self.dense_scale)
 
     def _walk_vectors_of_nodes(self, walk_vectors: Array) -> Array:
         """Return the walk vector of each node.
@@ -298,13 +292,3 @@ class EncoderData:
             edges = (self.graph, self.transitions, self.edge_inputs)
             self._step_vectors[seed] = make_step_vectors(*edges, inputs, seed, degrees)
         return self._step_vectors[seed]
-
-
-def _dense_scale(features: Any) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each dense feature; both are empty for sparse features and for none."""
-    if features is None or sp.issparse(features):
-        return np.empty(0, np.float32), np.empty(0, np.float32)
-    mean, std = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
-    rounding = 1e-5 * np.abs(mean)  # the standard deviation of a constant column is not exactly 0
-    std = np.where(std > np.maximum(rounding, _MIN_SPREAD), std, np.inf)
-    return mean.astype(np.float32), std.astype(np.float32)

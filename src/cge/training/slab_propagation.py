@@ -32,16 +32,8 @@ from cge.models.row_products import (
     walk_matrix,
 )
 from cge.parallel import resolve_jobs, split_blocks
-from cge.training.slab_columns import (
-    ROW_RANGE,
-    HopRows,
-    column_scale,
-    fill_scaled,
-    inverse_lengths,
-    labeled_rows,
-    scaled_rows,
-    squared_lengths,
-)
+from cge.training.dense_scale import ROW_RANGE, column_scale, inverse_lengths, scaled_rows, squared_lengths
+from cge.training.slab_columns import HopRows, fill_scaled, labeled_rows
 
 Progress = Callable[[str, int, int | None], None]
 

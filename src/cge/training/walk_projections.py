@@ -19,7 +19,8 @@ from cge.errors import InputError
 from cge.models.row_products import FileArray, mean_product
 from cge.parallel import split_blocks
 from cge.randomness import generator
-from cge.training.slab_columns import ROW_RANGE, fill_scaled
+from cge.training.dense_scale import ROW_RANGE
+from cge.training.slab_columns import fill_scaled
 from cge.training.slab_propagation import Progress, SlabTasks, run_tasks
 
 # Steps of walks (long ones suit sparse graphs, short ones dense graphs), every how many slabs are of short walks, and

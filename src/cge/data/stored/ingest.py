@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cge.arrays import Array
 from cge.csr import index_dtype
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions
@@ -49,7 +48,7 @@ from cge.data.stored.work_files import (
     temporary_name,
 )
 from cge.engine import Engine, LocalEngine
-from cge.errors import FileFormatError, InputError, disk_hint
+from cge.errors import FileFormatError, InputError, Message, Spelling, disk_hint
 from cge.parallel import resolve_jobs
 
 Progress = Callable[[str, int, int | None], None]  # name of a stage, how much is done, of how much
@@ -111,7 +110,7 @@ def ingest(
     except OSError as error:
         if isinstance(error, FileFormatError):
             raise
-        hint = f"{disk_hint(error)} folder; the same command continues"
+        hint = Message(f"{disk_hint(error)} folder; the same ", Spelling("call", "command"), " continues")
         raise InputError(f"{folder} cannot be written ({error.strerror or error})", hint=hint) from None
 
 
