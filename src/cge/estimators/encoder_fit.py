@@ -13,18 +13,15 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, comparable_scores, missing_input_temperatures
-from cge.estimators.classifier import LabelSplit, TaskLabels, folds_of
-from cge.estimators.configs import OuterConfig, as_config
+from cge.estimators.classifier import LabelSplit, TaskLabels
 from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.encoder_options import encoder_settings, outer_folds, resolve_inputs
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.graph import Graph
-from cge.models.weightings import is_learned
 from cge.parallel import resolve_jobs
 from cge.randomness import key as random_key
 from cge.targets import Task
@@ -70,22 +67,6 @@ def encoder_data(model: CGE, graph: Graph) -> EncoderData:
     if resolve_inputs(model.inputs, graph) == "walks":
         walk_vectors = walk_inputs(graph, model.random_state, model.n_jobs)
     return EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=walk_vectors)
-
-
-def outer_folds(model: CGE, labels: TaskLabels, split: LabelSplit) -> Sequence[Array]:
-    """Return folds of the training labels, on which weightings are learned (the outer problem).
-
-    There are none with fewer than four training labels, and none under cross-validation unless the settings name a
-    learned weighting: otherwise labels that are validated learn nothing.
-    """
-    learned = is_learned(model.weighting)
-    if len(split.train) > 3 and (learned or not split.folds):
-        n_folds = as_config(OuterConfig, model.outer_problem).n_folds
-        return folds_of(labels.strata, split.train, n_folds, model.random_state)
-    if learned:
-        problem = f"learned weightings need at least four training labels, found {len(split.train)}"
-        raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-    return []
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from typing import Any, cast
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import LabelSplit, TaskLabels
 from cge.estimators.configs import flat_params
-from cge.estimators.encoder_fit import outer_folds
-from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.encoder_options import encoder_settings, outer_folds, resolve_inputs
 from cge.estimators.labeled_fit import fits_labeled_rows
 from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.path_estimator import PathEstimator, checked_labels
