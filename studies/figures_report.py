@@ -11,6 +11,7 @@ from cge.store.atomic import write_text
 from studies.cells import read_cells
 from studies.figures_plots import TITLES, draw
 from studies.figures_tables import PAPER_R, tables_of
+from studies.table_text import p_text
 
 __all__ = ["write_report"]
 
@@ -62,15 +63,11 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else f"{value:{form}}".translate(_MINUS)
 
 
-def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def _tested_cells(test: Row | None, form: str = "+.2f") -> list[str]:
     """Return four cells: the value, its p, the value of the untrained network, and p of the change."""
     if test is None:
         return [""] * 4
-    return [_text(test, form), _p(test["p"]), _text(test["untrained"], form), _p(test["change"]["p"])]
+    return [_text(test, form), p_text(test["p"]), _text(test["untrained"], form), p_text(test["change"]["p"])]
 
 
 def _rows(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:

@@ -14,6 +14,7 @@ from cge.evaluation.significance import mean_interval
 from cge.store.atomic import write_files, write_text
 from studies.cells import Cell, read_cells
 from studies.labels import BUDGETS, GRAPHS, METHODS, VALIDATION, parse
+from studies.table_text import percent_text
 
 __all__ = ["tables_of", "write_report"]
 
@@ -137,17 +138,10 @@ def _entries(row: dict[str, Any], names: list[str]) -> list[str]:
     per_class = "" if row["budget"].endswith("%") else " per class"
     budget = f"{row['budget'].replace('%', ' %')}{per_class} ({row['labels']['train']:,})"
     runs = max(interval["runs"] for interval in row["methods"].values())
-    texts = [_percent(row["methods"].get(name), name == "default" and row.get("near", False)) for name in names]
+    marks = ["**" if name == "default" and row.get("near", False) else "" for name in names]
+    texts = [percent_text(row["methods"].get(name), mark) for name, mark in zip(names, marks, strict=True)]
     gain = f"{100 * row['gain']:+.1f} ({row['best_baseline']})" if "gain" in row else ""
     return [budget, str(runs), *texts, gain]
-
-
-def _percent(interval: dict[str, Any] | None, bold: bool) -> str:
-    if interval is None:
-        return ""
-    sd = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
-    mark = "**" * bold
-    return f"{mark}{100 * interval['mean']:.1f}{mark}{sd}"
 
 
 def _draw(rows: list[dict[str, Any]], file: Path) -> None:

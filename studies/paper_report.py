@@ -13,6 +13,7 @@ from cge.store.atomic import write_text
 from studies import tables
 from studies.cells import Cell, read_cells
 from studies.paper import BOUNDS, GRAPHS, METHODS, STRENGTHS, TABLE_2, current
+from studies.table_text import p_text, percent_of_runs
 
 __all__ = ["baseline_of", "tables_of", "write_report"]
 
@@ -108,23 +109,14 @@ def _markdown(results: dict[str, Any]) -> list[str]:
         lines += ["", f"## {graph}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         for method, row in methods.items():
             gain = row.get("against")
-            cells = [method, *(_accuracy(row.get(name)) for name in ("validation", "test"))]
+            cells = [method, *(percent_of_runs(row.get(name)) for name in ("validation", "test"))]
             cells += [_bounds(row[name]) for name in _WEIGHTS]
-            cells += [f"{100 * gain['gain']:+.1f}", _p(gain["p"]), _p(gain.get("p_holm"))] if gain else ["", "", ""]
+            cells += (
+                [f"{100 * gain['gain']:+.1f}", p_text(gain["p"]), p_text(gain.get("p_holm"))] if gain else ["", "", ""]
+            )
             lines.append(f"| {' | '.join([*cells, ', '.join(row['versions'])])} |")
     return lines
 
 
-def _accuracy(interval: dict[str, Any] | None) -> str:
-    if interval is None:
-        return ""
-    spread = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
-    return f"{100 * interval['mean']:.1f}{spread} ({interval['runs']})"
-
-
 def _bounds(values: list[float] | None) -> str:
     return "" if values is None else f"{values[0]:.2f} to {values[1]:.2f}"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.parallel_tasks import ParallelTask, run_parallel
-from cge.training.path_trainer import PathTrainer
+from cge.training.path_trainer import PathTrainer, SingleTrainer
 from cge.training.selection import Selection, TrainedClassifier
 from studies.cells import Cell, grid_cells
 from studies.selection_rules import RULES, Halves, Outputs, weights_of
@@ -217,7 +217,7 @@ def _probabilities(
 ) -> npt.NDArray[np.float16]:
     """Return the probabilities of a candidate's best epoch for some nodes."""
     task, data, propagated = evaluator.task, evaluator.data, candidate.label_propagation
-    classifier = trainer.best_classifier().fixed()
+    classifier = cast(SingleTrainer, trainer).best_classifier().fixed()
     trained = TrainedClassifier(candidate.classifier, classifier, candidate.weighting)
     train = task.train.numpy()
     known_labels = (train, task.target.matrix(task.labels.numpy()[train])) if propagated else None

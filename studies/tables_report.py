@@ -10,6 +10,7 @@ from cge.errors import InputError
 from cge.evaluation.significance import stars
 from cge.store.atomic import write_files, write_text
 from studies.cells import read_cells
+from studies.table_text import p_text
 from studies.tables import Table, belongs, read_table, tables_of
 
 __all__ = ["write_report"]
@@ -85,7 +86,7 @@ def _each_cell(table: Table, datasets: dict[str, Any]) -> list[str]:
             cells = [dataset, method, _labels(row), f"{row['n_test']:,}", f"{100 * accuracy['mean']:.1f}{interval}"]
             cells += ["", ""] if paper is None else [f"{100 * paper:.1f}", _verdict(accuracy["mean"] - paper)]
             cells += [""] * 5 if gain is None else [gain["method"], f"{100 * gain['gain']:+.1f} ({gain['runs']})"]
-            cells += [] if gain is None else [_p(gain["p"]), _p(gain["p_holm"]), _p(row["mcnemar"]["p"])]
+            cells += [] if gain is None else [p_text(gain["p"]), p_text(gain["p_holm"]), p_text(row["mcnemar"]["p"])]
             cells.append(", ".join(row["versions"]) + "°" * row["outdated"])
             lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -101,10 +102,6 @@ def _verdict(difference: float) -> str:
     points = round(100 * difference, 1)
     word = "similar" if abs(points) <= _SIMILAR else "above" if points > 0 else "below"
     return f"{word} ({points:+.1f})"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _text(row: dict[str, Any] | None) -> str:

@@ -25,6 +25,7 @@ from cge.evaluation.significance import mean_interval, paired_t_test
 from cge.report.charts import project
 from cge.store.atomic import write_files, write_text
 from studies.cells import Cell, read_cells
+from studies.table_text import percent_of_runs
 
 __all__ = ["TASKS", "cells", "run", "write_report"]
 
@@ -101,7 +102,9 @@ def write_report(folder: Path) -> dict[str, Any]:
     }
     lines = ["# Vectors of two tasks on one graph", "", _ABOUT, ""]
     lines += ["| vectors of the task | venue | decade |", "|---|--:|--:|"]
-    lines += [f"| {source} | {' | '.join(_percent(row[name]) for name in TASKS)} |" for source, row in means.items()]
+    lines += [
+        f"| {source} | {' | '.join(percent_of_runs(row[name]) for name in TASKS)} |" for source, row in means.items()
+    ]
     gains = {}
     for name, other in (TASKS, TASKS[::-1]) if runs else ():
         own, others = ([scores[source][name] for scores in runs] for source in (name, other))
@@ -116,11 +119,6 @@ def write_report(folder: Path) -> dict[str, Any]:
     tables = {"cells": len(results), "scores": means, "gains": gains}
     write_text(folder / "tasks.json", json.dumps(tables, indent=1) + "\n")
     return tables
-
-
-def _percent(interval: dict[str, Any]) -> str:
-    sd = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
-    return f"{100 * interval['mean']:.1f}{sd} ({interval['runs']})"
 
 
 def _draw_maps(row: dict[str, Any], file: Path) -> None:

@@ -21,6 +21,7 @@ from cge.evaluation.protocol import draw_split, expand_classes
 from cge.evaluation.significance import mean_interval, paired_t_test
 from cge.store.atomic import write_text
 from studies.cells import Cell, grid_cells, read_cells
+from studies.table_text import percent_of_runs
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "tables_of", "write_report"]
 
@@ -152,7 +153,7 @@ def write_report(folder: Path) -> dict[str, Any]:
     ]
     for method in METHODS:
         entries = [
-            _percent(tables["graphs"][graph]["methods"].get(method, {}).get(_metric(graph))) for graph in present
+            percent_of_runs(tables["graphs"][graph]["methods"].get(method, {}).get(_metric(graph))) for graph in present
         ]
         if any(entries):
             lines.append(f"| {method} | {' | '.join(entries)} |")
@@ -185,10 +186,3 @@ def _metapath_lines(results: Mapping[Cell, dict[str, Any]]) -> list[str]:
 def _gain(gain: dict[str, Any]) -> str:
     p = "" if gain["p"] is None or np.isnan(gain["p"]) else f" (paired t-test, p = {gain['p']:.2g})"
     return f"{100 * gain['gain']:+.1f}{p}"
-
-
-def _percent(interval: dict[str, Any] | None) -> str:
-    if interval is None:
-        return ""
-    sd = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
-    return f"{100 * interval['mean']:.1f}{sd} ({interval['runs']})"

@@ -10,6 +10,7 @@ from typing import Any
 from cge.evaluation.significance import mean_interval
 from cge.store.atomic import write_text
 from studies.cells import Cell, read_cells
+from studies.table_text import percent_of_runs
 from studies.vectors import GRAPHS
 
 __all__ = ["tables_of", "write_report"]
@@ -71,19 +72,13 @@ def _entries(graph: str, methods: dict[str, Any]) -> list[str]:
     ours, deepwalk = methods.get("cge", {}), methods.get("deepwalk", {})
     labels = (ours or deepwalk)["labels"]["train"]
     corrected = [
-        _percent(each.get("test, prior corrected")) if ours.get("prior_correction") else "" for each in (ours, deepwalk)
+        percent_of_runs(each.get("test, prior corrected")) if ours.get("prior_correction") else ""
+        for each in (ours, deepwalk)
     ]
     propagated = f"{ours['label_propagation']} of {ours['test']['runs']}" if ours else ""
     return [
-        *(graph, f"{labels:,}", _percent(ours.get("model")), _percent(ours.get("test"))),
-        *(_percent(deepwalk.get("test")), *corrected),
-        *(_percent(each.get("neighbors")) for each in (ours, deepwalk)),
+        *(graph, f"{labels:,}", percent_of_runs(ours.get("model")), percent_of_runs(ours.get("test"))),
+        *(percent_of_runs(deepwalk.get("test")), *corrected),
+        *(percent_of_runs(each.get("neighbors")) for each in (ours, deepwalk)),
         *(f"{ours['dim']['mean']:.0f}" if ours else "", propagated),
     ]
-
-
-def _percent(interval: dict[str, Any] | None) -> str:
-    if interval is None:
-        return ""
-    sd = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
-    return f"{100 * interval['mean']:.1f}{sd} ({interval['runs']})"

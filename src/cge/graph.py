@@ -216,7 +216,7 @@ class Graph(GraphConversions, Summarized):
         return self.num_nodes
 
     def __contains__(self, node: Hashable) -> bool:
-        return bool(self._index.find([node])[0] >= 0)
+        return bool(self.id_index.find([node])[0] >= 0)
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
@@ -229,7 +229,8 @@ class Graph(GraphConversions, Summarized):
         return f"Graph({', '.join(parts)})"
 
     @cached_property
-    def _index(self) -> IdIndex:
+    def id_index(self) -> IdIndex:
+        """The numbers of ids, as `index_of` finds them."""
         return IdIndex(self.node_ids)
 
     def index_of(self, node: Hashable) -> int:
@@ -238,15 +239,15 @@ class Graph(GraphConversions, Summarized):
         >>> Graph.from_edges([(10, 30)]).index_of(30)
         1
         """
-        return int(find_nodes(self._index, [node], "")[0])
+        return int(find_nodes(self.id_index, [node], "")[0])
 
     def indices_of(self, nodes: Iterable[Hashable], where: str | Param = "") -> Array:
         """Return the indices of nodes, `(k,)`; unknown ids raise `UnknownNodeError`, which names them and `where`."""
-        return find_nodes(self._index, id_sequence(nodes), where)
+        return find_nodes(self.id_index, id_sequence(nodes), where)
 
     def contains(self, nodes: Iterable[Hashable]) -> npt.NDArray[np.bool_]:
         """Return for each id whether it is a node, `(k,)`."""
-        return np.asarray(self._index.find(id_sequence(nodes)) >= 0)
+        return np.asarray(self.id_index.find(id_sequence(nodes)) >= 0)
 
     def neighbors(self, node: Hashable) -> list[Any]:
         """Return the ids of a node's neighbors, each once."""
@@ -331,8 +332,7 @@ class Graph(GraphConversions, Summarized):
         entries, source = entries_of(self.indptr, node_idx), np.repeat(node_idx, self.degrees[node_idx])
         inside = new_index[self.indices[entries]] >= 0
         entries = entries[inside]
-        sizes = np.bincount(new_index[source[inside]], minlength=len(node_idx))
-        features: Any = self.features
+        sizes, features = np.bincount(new_index[source[inside]], minlength=len(node_idx)), self.features
         parts: dict[str, Any] = {name: None if part is None else part[entries] for name, part in self.edge_arrays()}
         return replace(
             self,

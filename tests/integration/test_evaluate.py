@@ -323,7 +323,7 @@ def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--task", "link", "--set", "hops=3"], "link-predictor has no setting 'hops'; it has n_jobs"),
         (["--method", "magic"], "there is no method 'magic'; choose one of features, label-propagation, "),
         (["--set", "nonsense=1"], "cge has no setting 'nonsense'; it has weighting, dim, "),
-        (["--set", "nonsense"], "--set takes name=value, found 'nonsense'"),
+        (["--set", "nonsense"], "--set takes the form name=value, found 'nonsense'"),
         (["--set", "random_state=3"], "cge has no setting 'random_state'; it has weighting, "),
         (["--method", "sgc", "--set", "hops=0"], "hops must be an integer from 1 to 100, "),
         (["--method", "sgc", "--set", "hops=two"], "hops must be an integer from 1 to 100, "),

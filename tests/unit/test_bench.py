@@ -17,7 +17,9 @@ import measure  # noqa: E402
 
 from benchmarks import environments, graphs, harness, load, report, session, skipgram, walks  # noqa: E402
 from benchmarks.harness import Journal, Row, run_child  # noqa: E402
+from cge.cli.checkout import BENCHMARKS, STUDIES  # noqa: E402
 from cge.errors import InputError  # noqa: E402
+from studies import registry  # noqa: E402
 
 ROWS = [
     Row("cora uniform", "cge", 1, 90e6, "steps/s", 200.4, 100e6),
@@ -270,6 +272,13 @@ def test_every_tool_has_a_script_and_peers_have_pins():
     assert {script for script in scripts if script.split("_")[0] in ("load", "walks", "skipgram")} == named
     for tool in environments.TOOLS.values():
         assert all("==" in pin for pin in tool.requirements)
+
+
+def test_commands_list_every_benchmark_and_every_study():
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "def main(" in path.read_text()}
+    assert set(BENCHMARKS) == scripts
+    assert len(BENCHMARKS) == len(scripts)
+    assert STUDIES == registry.NAMES
 
 
 def test_the_generated_graph_is_simple_and_skewed():

@@ -132,7 +132,7 @@ def test_held_out_scores_are_those_of_classifiers_without_the_label() -> None:
     last = torch.cat([fold._scores(fold.classifier, fold.task.validation) for fold in trainer.trainers])
     assert torch.equal(last, trainer.validation_scores)
     assert trainer.best_scores(trainer.task.validation).shape == (20, 2)
-    with pytest.raises(ValueError, match="only held-out labels"):
+    with pytest.raises(ValueError, match="only all held-out labels"):
         trainer.best_scores()
 
 

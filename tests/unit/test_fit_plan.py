@@ -6,13 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import cge
 from cge.data import catalog
 from cge.errors import InputError
 from cge.estimators.configs import make_estimator
 from cge.estimators.fit_plan import FitPlan, plan_fit
+from cge.models.weightings import is_learned
 from cge.training.candidates import paper_memory
+from cge.training.cross_fitting import CrossFitEvaluator
+from cge.training.encoder_data import EncoderData
+from cge.training.model_search import ModelSearch
 
 # Peak memory in bytes of `CGE().fit` with two threads, as results/bench-fit_methods.md has it.
 MEASURED = {"cora": 0.58e9, "pubmed": 0.74e9, "nell-0.01": 1.32e9}
@@ -82,6 +87,129 @@ def test_a_fit_does_what_its_plan_lists(settings: dict[str, Any], validated: boo
     assert compared["classifier"] | set(model.classifiers_) <= names["classifier"] | {"mlp"}
     unconditional = {row["weighting"] for row in rows if row["stage"] == "weighting" and not row["condition"]}
     assert unconditional <= compared["weighting"]
+
+
+# ---------------------------------------------------------------------- the search of the fit and that of its plan
+
+
+class StopError(Exception):
+    pass
+
+
+def search_of(model: cge.CGE, graph: cge.Graph, y: Any, validation: Any, monkeypatch: Any) -> ModelSearch:
+    """Return the model search of a fit before its first training."""
+    searches: list[ModelSearch] = []
+
+    def record(search: ModelSearch) -> None:
+        searches.append(search)
+        raise StopError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelSearch, "run", record)
+        with pytest.raises(StopError):
+            model.fit(graph, y, validation)
+    return searches[0]
+
+
+def graph_with(features: Any, self_loops: bool = False, **types: Any) -> cge.Graph:
+    """Return a ring of 40 nodes, some with self-loops."""
+    edges = [(node, (node + 1) % 40) for node in range(40)] + [(node, node) for node in range(7) if self_loops]
+    return cge.Graph.from_edges(edges, num_nodes=40, features=features, self_loops=self_loops, **types)
+
+
+def random_features(columns: int) -> Any:
+    return np.random.default_rng(0).normal(size=(40, columns)).astype(np.float32)
+
+
+SPARSE = sp.csr_array(np.eye(40, 12, dtype=np.float32))
+TYPES = ["author" if node < 39 else "paper" for node in range(40)]  # the paper has no sparse features
+FEW = {node: "ab"[node % 2] for node in range(3)}
+GRAPHS: dict[str, cge.Graph] = {
+    "dense": graph_with(random_features(5)),
+    "self-loops": graph_with(random_features(5), self_loops=True),
+    "wide dense": graph_with(random_features(9000)),
+    "sparse": graph_with(SPARSE),
+    "without features": GRAPH,
+    "typed": graph_with(SPARSE, node_types=TYPES),
+    "typed without features": graph_with(None, node_types=TYPES),
+}
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"inputs": "learned"},
+    {"refit": False},
+    {"weighting": "edges"},
+    {"weighting": "lstm", "classifier": "mlp", "label_propagation": False},
+    {"validation_fraction": 0.01},
+]
+
+
+@pytest.mark.parametrize("labels", ["validation", "cross-validation", "few"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("kind", [*GRAPHS, "labeled rows", "wide labeled rows"])
+def test_the_search_of_a_plan_is_that_of_the_fit(
+    kind: str, settings: dict[str, Any], labels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind.endswith("labeled rows"):
+        monkeypatch.setattr("cge.estimators.labeled_fit._CELLS", 0)
+    kind = {"labeled rows": "dense", "wide labeled rows": "wide dense"}.get(kind, kind)
+    graph, model = GRAPHS[kind], make_estimator(cge.CGE, settings)
+    y, validation = (FEW, None) if labels == "few" else (LABELS, VALIDATION if labels == "validation" else None)
+    if labels == "few" and is_learned(model.weighting):
+        for start in (plan_fit, cge.CGE.fit):
+            with pytest.raises(InputError, match="at least four training labels"):
+                start(model, graph, y)
+        return
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.linalg.eigh", lambda *_: pytest.fail("a plan computes no principal components"))
+        plan = plan_fit(model, graph, y, validation)
+    search = search_of(model, graph, y, validation, monkeypatch)
+    assert plan.problem == search.problem
+    assert plan.problem is not None
+    assert plan.problem.size == search.evaluator.work.size
+    assert plan.rows() == [candidate.row() for candidate in search.candidates]
+    assert plan.cross_validated == isinstance(search.evaluator, CrossFitEvaluator)
+    assert plan.cross_validated == (labels == "cross-validation" and model.refit)
+    assert plan.labels["validation"] == len(search.task.validation)
+    assert plan.refit or plan.labels["train"] == len(search.task.train)
+    size, inputs = search.data.size, search.data.inputs("l2")
+    dense = isinstance(inputs, np.ndarray)
+    entries = inputs.size if dense else inputs.csr.nnz  # type: ignore[union-attr]
+    assert (size.transitions, size.dense, size.columns) == (len(search.data.transitions), dense, inputs.shape[1])
+    assert (size.entries, size.inputs) == (entries, plan.inputs)
+
+
+def test_the_number_of_principal_components_is_bounded_without_computing_them() -> None:
+    features = np.repeat(random_features(9000)[:20], 2, axis=0)  # of rank 20
+    data = EncoderData(graph_with(features))
+    assert data.size.columns == 39
+    assert data.input_dim == 19
+
+
+def test_learned_inputs_of_a_large_typed_graph_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """55,000 nodes of a type without features: logistic regression on all their inputs is too expensive."""
+    nodes = np.arange(60_000)
+    features = sp.csr_array((np.ones(5000, np.float32), (nodes[:5000], nodes[:5000] % 300)), shape=(60_000, 300))
+    types = np.where(nodes < 5000, "paper", "author")
+    edges = np.stack([nodes, (7 * nodes + 1) % 60_000], axis=1)
+    graph = cge.Graph.from_edges(edges, features=features, node_types=types)
+    y, validation = ({node: "ab"[node // 2 % 2] for node in range(first, 2000, 2)} for first in (0, 1))
+    plan, search = plan_fit(cge.CGE(), graph, y, validation), search_of(cge.CGE(), graph, y, validation, monkeypatch)
+    assert plan.problem == search.problem
+    assert plan.problem is not None
+    assert plan.problem.size.input_dim == 55_300
+    assert plan.rows() == [candidate.row() for candidate in search.candidates]
+    assert not {"logistic", "logistic-unit"} & set(candidates_of(plan, "classifier", "classifier"))
+
+
+@pytest.mark.filterwarnings("ignore::cge.CgeWarning")
+def test_cross_validation_of_a_small_fraction_is_followed_by_a_training_on_all_labels() -> None:
+    """A fraction of 0.01 of 30 labels holds out none in one split, but cross-validation holds out each once."""
+    model = make_estimator(cge.CGE, {"max_epochs": 2, "validation_fraction": 0.01, "weighting": "degree"})
+    plan = plan_fit(model, GRAPH, LABELS)
+    model.fit(GRAPH, LABELS)
+    assert plan.refit
+    assert plan.labels == model.labels_seen_
+    assert model.history_[-1].stage == "refit"
 
 
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")

@@ -234,7 +234,7 @@ def test_settings_as_text() -> None:
     assert settings_from_text(pairs) == expected
     assert settings_from_text(["dim=1", "dim=2"]) == {"dim": 2}  # the last counts
     for wrong in ("dim", "=3", ""):
-        with pytest.raises(InputError, match=f"--set takes name=value, found '{wrong}'"):
+        with pytest.raises(InputError, match=f"a setting takes the form name=value, found '{wrong}'"):
             settings_from_text([wrong])
 
 

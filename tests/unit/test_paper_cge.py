@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 import cge
 from cge.estimators.configs import flat_params
+from cge.estimators.path_estimator import checked_labels
 from cge.training.history import PaperEpoch
 from tests.fixtures import (
     GROUP_SIZE,
@@ -108,7 +109,7 @@ def test_multilabel_labels_in_every_form() -> None:
     with pytest.raises(cge.CgeError, match="labels has the class 'z', which no training label has"):
         named.score([0], [["z"]])
     unlabeled = np.where(y.any(axis=1, keepdims=True), y, -1)
-    assert np.array_equal(small()._checked_labels(graph, unlabeled).codes, y)
+    assert np.array_equal(checked_labels(small(), graph, unlabeled).codes, y)
 
 
 # ---------------------------------------------------------------------- the roles of labels

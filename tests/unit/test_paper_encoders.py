@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
 import torch
 
+from cge.estimators.paper_model import normalized_features
 from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from tests.fixtures import directional_derivative
 
@@ -19,6 +24,12 @@ def test_feature_encoder_and_its_tangent() -> None:
     torch.testing.assert_close(encoder.tangent(x, direction), derivative)
     table = TableEncoder(6, DIM)
     assert table().shape == (6, DIM)
+
+
+def test_rows_of_sparse_features_have_unit_length_also_where_squares_overflow() -> None:
+    rows = np.array([[3, 4, 0], [0, 0, 0], [1e30, 0, 1e30]], np.float32)
+    inputs: Any = normalized_features(sp.csr_array(rows))
+    np.testing.assert_allclose(inputs.csr.toarray(), [[0.6, 0.8, 0], [0, 0, 0], [0.5**0.5, 0, 0.5**0.5]], rtol=1e-6)
 
 
 def test_transductive_head_is_eq_8() -> None:

@@ -120,9 +120,39 @@ def test_size_and_settings_decide_what_is_fitted_on_labeled_rows(files, monkeypa
         assert fits_labeled_rows(cge.CGE(**settings), graph) == large
         assert fits_out_of_core(cge.CGE(**settings), stored) == large
     assert not fits_labeled_rows(cge.CGE(inputs="walks"), graph)
-    plan = plan_fit(cge.CGE(), graph, labels_of(files, "train"), labels_of(files, "validation"))
+
+
+@pytest.mark.parametrize("parts", [["train"], ["train", "validation"]], ids="+".join)
+def test_a_plan_in_memory_lists_the_candidates_of_a_fit_out_of_core(files, monkeypatch, tmp_path, parts):
+    searches = []
+
+    def record(search):
+        searches.append(search)
+        raise InterruptedError
+
+    given = [labels_of(files, name) for name in parts]
+    with monkeypatch.context() as patch:
+        patch.setattr("cge.training.model_search.ModelSearch.run", record)
+        with pytest.raises(InterruptedError):
+            fit_stored(cge.CGE(), open_graph(files / "graph"), *given, work=tmp_path / "work", memory=1 << 30)
+    all_are_large(monkeypatch)
+    plan = plan_fit(cge.CGE(), cge.read_graph(files / "graph"), *given)
+    assert plan.problem == searches[0].problem
+    assert plan.rows() == [candidate.row() for candidate in searches[0].candidates]
     assert {each.classifier for each in plan.candidates} <= {"mlp", "logistic", "logistic-unit", "as selected"}
     assert "cosine" not in {each.weighting for each in plan.candidates}
+
+
+def test_many_dense_features_of_few_nodes_are_used_as_they_are_on_labeled_rows(monkeypatch, tmp_path):
+    all_are_large(monkeypatch)
+    features = np.random.default_rng(0).normal(size=(40, 9000)).astype(np.float32)
+    graph = cge.Graph.from_edges([(k, (k + 1) % 40) for k in range(40)], features=features)
+    y = {k: "ab"[k % 2] for k in range(20)}
+    model = cge.CGE("degree", classifier="mlp", training={"max_epochs": 3}, refit=False).fit(graph, y)
+    probabilities = model.predict_proba()
+    model.save(tmp_path / "model")
+    assert probabilities.tobytes() == cge.load(tmp_path / "model").predict_proba().tobytes()
+    assert len(model.to_numpy()["projection_0"]) == 9000
 
 
 def test_the_model_is_that_of_a_fit_in_memory(files, tmp_path):
@@ -192,7 +222,9 @@ def test_what_is_refused(files, model, tmp_path):
         fit_stored(cge.CGE(), stored, y | {"nobody": "c0"}, work=tmp_path / "work", memory=8 << 30)
     options = IngestOptions(EdgeOptions(), self_loops=True)
     other = ingest(files / "edges.csv", tmp_path / "plain", options=options, memory=64 << 20)
-    with pytest.raises(InputError, match="a fit out of core needs node features"):
+    with pytest.raises(
+        InputError, match="needs node features, and this stored graph has none; pass features to `ingest`"
+    ):
         fit_stored(cge.CGE(), other, y, work=tmp_path / "work", memory=8 << 30)
     content = json.loads((model / "model.json").read_text())
     assert content["metadata"]["graph"]["sha256"] == stored.fingerprint

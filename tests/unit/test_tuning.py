@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+import scipy.sparse as sp
 
 import cge
 from cge.data import Dataset, Split
@@ -292,7 +294,9 @@ def test_an_interrupted_trial_fails_and_ends_the_search(scripted: list[Any]) -> 
     assert [state for state, _, _ in trials_of(storage, "groups/sgc")] == ["FAIL", "COMPLETE", "COMPLETE"]
 
 
-@pytest.mark.parametrize("change", ["labels", "edges", "features", "split"])
+@pytest.mark.parametrize(
+    "change", ["labels", "edges", "types", "edge features", "features", "rows of features", "split"]
+)
 def test_a_study_of_other_data_is_refused(scripted: list[Any], change: str) -> None:
     scripted.append(lambda *_: 0.5)
     storage = in_memory()
@@ -302,8 +306,16 @@ def test_a_study_of_other_data_is_refused(scripted: list[Any], change: str) -> N
         labels[SPLIT.train[0]] = 1 - labels[SPLIT.train[0]]
     elif change == "edges":
         graph = cge.Graph.from_edges([(0, 39)], num_nodes=40).with_features(graph.features)
+    elif change == "types":
+        graph = graph.with_node_types(np.where(TRUE_LABELS, "a", "b"))
+    elif change == "edge features":
+        graph = replace(graph, edge_features=np.ones((len(graph.indices), 1), np.float32))
     elif change == "features":
         graph = graph.with_features(graph.features * 2)
+    elif change == "rows of features":
+        x: Any = graph.features  # the same numbers, with the first of each row at the end of the row before
+        ends = np.concatenate([x.indptr[:1], x.indptr[1:-1] + 1, x.indptr[-1:]])
+        graph = graph.with_features(sp.csr_array((x.data, x.indices, ends), shape=x.shape))
     else:
         split = Split(SPLIT.train[1:], SPLIT.validation, SPLIT.test)
     other = Dataset("groups", graph, labels, ("a", "b"), split)

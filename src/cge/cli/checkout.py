@@ -18,7 +18,9 @@ from cge.errors import InputError, MissingDataError
 
 ROOT = Path(__file__).parents[3]
 
-_STUDIES = ("table2", "table3", "figures", "labels", "paper", "selection", "tasks", "typed", "vectors", "weights")
+# The names of the scripts in `benchmarks` and of the studies in `studies/registry.py`, which may not be installed.
+BENCHMARKS = ("walks", "load", "skipgram", "fit", "typed", "update", "serve", "scale", "engine", "startup")
+STUDIES = ("table2", "table3", "figures", "labels", "paper", "selection", "tasks", "typed", "vectors", "weights")
 
 Study = Annotated[
     str,
@@ -28,7 +30,7 @@ Study = Annotated[
         "of labels; paper: its algorithm by outer steps, strength of the supervised gradient, and with an oracle; "
         "selection: rules of the model search; tasks: vectors of two tasks on one graph; typed: heterogeneous graphs; "
         "vectors: accuracy of vectors alone; weights: which weighting is more accurate on which graph.",
-        autocompletion=among(*_STUDIES),
+        autocompletion=among(*STUDIES),
     ),
 ]
 Only = Annotated[
@@ -44,8 +46,8 @@ Benchmark = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="walks, load, skipgram, fit, scale, engine or startup.",
-        autocompletion=among("walks", "load", "skipgram", "fit", "scale", "engine", "startup"),
+        help=f"{', '.join(BENCHMARKS[:-1])} or {BENCHMARKS[-1]}.",
+        autocompletion=among(*BENCHMARKS),
     ),
 ]
 
@@ -146,8 +148,7 @@ def bench(context: typer.Context, name: Benchmark, as_json: Json = False) -> Non
         print(context.get_help())
         return
     folder = _checkout_folder("benchmarks", "bench")
-    scripts = sorted(script.stem for script in folder.glob("*.py") if "def main(" in script.read_text())
-    if name not in scripts:
-        raise InputError(f"there is no benchmark {name!r}; choose one of {', '.join(scripts)}")
+    if name not in BENCHMARKS:
+        raise InputError(f"there is no benchmark {name!r}; choose one of {', '.join(sorted(BENCHMARKS))}")
     command = [sys.executable, str(folder / f"{name}.py"), *(["--json"] if as_json else []), *context.args]
     raise typer.Exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - a script of this checkout

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
     from cge.explain.metapath_weights import MetapathWeight
+    from cge.explain.weighting_comparison import WeightingComparison
 
 _FOLDED = 16  # characters to which columns of text may be folded
 # Left out first in a narrow terminal.
@@ -119,14 +120,8 @@ def explain(
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
         if by == "metapath":
             _print_metapaths(folder, model.metapaths(top or 10, classifier=_index(classifier)), as_json, quiet)
-            return
-        comparison = model.compare_weighting(train_uniform=train_uniform)
-        if as_json:
-            parameters = getattr(model, "weight_parameters_", None)
-            print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
-        elif not quiet:
-            heading("Path weighting")
-            print("\n".join(map(printable, comparison.sentences())))
+        else:
+            _print_weighting(folder, model, model.compare_weighting(train_uniform=train_uniform), as_json, quiet)
         return
     new, reading_notes = update.read(model)
     notes = list(map(shell_message, reading_notes))
@@ -147,6 +142,18 @@ def explain(
 def _index(classifier: str) -> int | str:
     """Return the index of a classifier, or its name."""
     return int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
+
+
+def _print_weighting(
+    folder: str, model: PathEstimator, comparison: WeightingComparison, as_json: bool, quiet: bool
+) -> None:
+    """Print how the path weighting of a model compares with uniform weights."""
+    if as_json:
+        parameters = getattr(model, "weight_parameters_", None)
+        print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
+    elif not quiet:
+        heading("Path weighting")
+        print("\n".join(map(printable, comparison.sentences())))
 
 
 def _print_metapaths(folder: str, metapaths: list[MetapathWeight], as_json: bool, quiet: bool) -> None:

@@ -108,12 +108,8 @@ def fit(
         return
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation, model)
-        plan = task.plan, task.graph, str(folder), available_memory()
-        if as_json:
-            print_json(plan_json(*plan) | {"notes": task.notes, "method": method, "settings": flat_params(model)})
-        elif not quiet:
-            print_notes(task.notes)
-            print_plan(*plan)
+        more = {"notes": task.notes, "method": method, "settings": flat_params(model)}
+        _print_dry_run((task.plan, task.graph, str(folder), available_memory()), more, quiet=quiet, as_json=as_json)
         return
     with output_folder(out) as folder:
         checkpoint, visible = Checkpoint(folder), sys.stderr.isatty() and not (quiet or as_json)
@@ -147,6 +143,16 @@ def fit(
         print_summary(summary, model)
 
 
+def _print_dry_run(
+    plan: tuple[FitPlan, Graph, str, int | None], more: dict[str, Any], *, quiet: bool, as_json: bool
+) -> None:
+    if as_json:
+        print_json(plan_json(*plan) | more)
+    elif not quiet:
+        print_notes(more["notes"])
+        print_plan(*plan)
+
+
 class _Task(NamedTuple):
     """The content of the files: graph and labels, notes about them, and the plan of the fit.
 
@@ -163,6 +169,7 @@ class _Task(NamedTuple):
 def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
     """Check the settings, then read the files."""
     from cge.estimators.fit_plan import plan_fit
+    from cge.estimators.path_estimator import checked_labels
     from cge.estimators.settings import check_settings
     from cge.store.packing import check_names
 
@@ -174,7 +181,7 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     if validation is not None:
         validation_labels, validation_notes = read_label_dict(files, validation, graph)
         notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
-    task_labels = model._encode_task(graph, y, validation_labels)
+    task_labels = checked_labels(model, graph, y, validation_labels)
     notes = [*map(shell_message, reading.notes), *notes]
     columns = [reading.columns.get(part) for part in ("source", "target")]
     names = tuple(name for name in columns if isinstance(name, str))
@@ -204,11 +211,10 @@ def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_la
 
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
-    refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         try:
-            with FitProgress(checkpoint, refit, visible, len(task.plan.candidates)) as progress:
+            with FitProgress(checkpoint, task.plan.refit, visible, len(task.plan.candidates)) as progress:
                 model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
         except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
             hint = "leave out --resume to start again, or give --out another folder"

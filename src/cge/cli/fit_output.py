@@ -160,14 +160,14 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         outer_labels=getattr(model, "outer_labels", "folds"),
         cross_validated=summary["cross_validated"],
     )
-    comparison = model.compare_weighting().sentences()
+    comparison = model.compare_weighting().sentences(label="")
     rows = [
         ("nodes", f"{summary['nodes']:,}"),
         ("edges", f"{summary['edges']:,}"),
         ("labels", labels),
         ("best epoch", _best_epoch(summary, model)),
         ("validation", _score(summary, model)),
-        ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
+        ("weighting", " ".join(comparison)),
     ]
     weights = summary["path_weight_summary"]
     if weights is not None:

@@ -35,8 +35,7 @@ def load_model(folder: str, n_jobs: int | None = None) -> Any:
             raise InputError(f"{folder}: the fit into this folder is not finished", hint=hint) from None
         if error.parameter != "weighting":
             raise
-        hint = "load it in Python with cge.load(…, weighting=…)"  # a weighting of the user is code
-        raise InputError(Message(f"{folder}: ", error.problem), hint=hint) from None
+        raise InputError(Message(f"{folder}: ", error.problem), hint=error.hint) from None
 
 
 def require(model: Any, name: str, folder: str, problem: str, hint: str = "train a model with 'cge fit'") -> None:

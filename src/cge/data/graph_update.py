@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.cached_values import set_cached
 from cge.checks import Features, checked_features, concatenate_ids, edge_columns
 from cge.csr import splice_rows
 from cge.data.edge_update import updated_edges
@@ -109,7 +110,7 @@ def extend_graph(
     extended, changed = updated_edges(graph, update, node_ids, (source, target), removed, notes)
     extended = replace(extended, encoder=graph.encoder)
     if not len(new_ids):
-        vars(extended)["_index"] = graph._index  # of the same ids
+        set_cached(extended, "id_index", graph.id_index)  # of the same ids
     if graph.node_types is not None:
         extended = _with_node_types(graph, extended, update.node_types or {}, notes)
     elif update.node_types:
@@ -141,7 +142,7 @@ def extend_graph(
     features = _with_rows(graph.features, len(node_ids), replaced, rows) if len(replaced) else graph.features
     extended = replace(extended, features=features, feature_names=graph.feature_names)
     if not len(new_ids):
-        vars(extended)["_index"] = graph._index
+        set_cached(extended, "id_index", graph.id_index)
     return ExtendedGraph(extended, graph.num_nodes, has_features, np.union1d(changed, replaced), notes)
 
 

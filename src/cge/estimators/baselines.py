@@ -99,9 +99,23 @@ class LabelPropagation(BaselineClassifier):
         return _best(candidates, task)
 
 
+class VectorClassifier(BaselineClassifier):
+    """A classifier of vectors of size `dim`, `embedding_`, which are saved with it."""
+
+    dim: int
+    embedding_: Array
+
+    def _arrays(self) -> dict[str, Array]:
+        return {"embedding": self.embedding_}
+
+    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._unpack(graph, metadata, arrays)
+        self.embedding_ = stored_vectors(arrays, graph, self.dim)
+
+
 @documented
 @dataclass(eq=False, repr=False)
-class WalkClassifier(BaselineClassifier):
+class WalkClassifier(VectorClassifier):
     """Logistic regression on vectors of random walks, which are trained without labels.
 
     Attributes
@@ -140,13 +154,6 @@ class WalkClassifier(BaselineClassifier):
     def _vectors(self, graph: Graph) -> Array:
         vectors: Array = self._embedder().fit(graph).embedding_
         return vectors
-
-    def _arrays(self) -> dict[str, Array]:
-        return {"embedding": self.embedding_}
-
-    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
-        super()._unpack(graph, metadata, arrays)
-        self.embedding_ = stored_vectors(arrays, graph, self.dim)
 
 
 @documented

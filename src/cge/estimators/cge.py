@@ -184,7 +184,7 @@ class CGE(PathEstimator):
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
 
-    _cross_fits: ClassVar[bool] = True
+    cross_fits: ClassVar[bool] = True
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +42,19 @@ def as_graph(graph: Any) -> Graph:
     return Graph.of(graph)
 
 
+class LabelSplit(NamedTuple):
+    """Which labels a fit first trains on and which validate it, and whether a training on all labels follows.
+
+    Under cross-validation, `folds` are pairs of training and held-out nodes, `train` are all training labels, and
+    `validation` are the held-out nodes of one fold after the other.
+    """
+
+    train: Array
+    validation: Array
+    refit: bool
+    folds: Sequence[tuple[Array, Array]] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class TaskLabels:
     """The labels of a task: `codes (n, …)` of all nodes, their target, and the training and validation nodes.
@@ -60,24 +74,33 @@ class TaskLabels:
         return self.target.classes
 
     @property
+    def nodes(self) -> Array:
+        """The labeled nodes, ascending."""
+        return np.union1d(self.train, self.validation)
+
+    @property
     def strata(self) -> Array:
         """The classes that folds are stratified by."""
         return self.target.strata(self.codes)
 
-    def split(self, estimator: Any) -> tuple[Array, Array, bool]:
-        """Return the nodes to train and to validate on first, and whether a second training on all labels follows."""
+    def split(self, estimator: Any) -> LabelSplit:
+        """Return the labels that a fit first trains on and those that validate it."""
         if len(self.validation):
-            return self.train, self.validation, False
+            return LabelSplit(self.train, self.validation, refit=False)
+        folds = self.cross_fit(estimator)
+        if folds:
+            return LabelSplit(self.train, np.concatenate([held_out_idx for _, held_out_idx in folds]), True, folds)
         fraction, seed = estimator.validation_fraction, estimator.random_state
         train_idx, validation_idx = hold_out(self.strata, self.train, fraction, seed)
-        return train_idx, validation_idx, bool(estimator.refit and len(validation_idx))
+        return LabelSplit(train_idx, validation_idx, bool(estimator.refit and len(validation_idx)))
 
     def cross_fit(self, estimator: Any) -> list[tuple[Array, Array]]:
         """Return folds of the training labels as pairs of training and held-out nodes; none where one split is enough.
 
-        They are used without validation labels, where `split` would hold out few labels and a second training follows.
+        They are used without validation labels, where one split would hold out few labels and a second training
+        follows.
         """
-        if not estimator._cross_fits or not estimator.refit or len(self.validation):
+        if not estimator.cross_fits or not estimator.refit or len(self.validation):
             return []
         if not 0 < estimator.validation_fraction * len(self.train) < _MIN_HELD_OUT or len(self.train) < 4:
             return []
@@ -148,8 +171,8 @@ def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Arra
     return stratified_folds(nodes, codes, min(count, len(nodes)), seed)
 
 
-class BaselineClassifier(Estimator):
-    """A classifier of the nodes of one graph. A subclass implements `_train`, which returns probabilities.
+class BaselineClassifier(Estimator, ABC):
+    """A classifier of the nodes of one graph.
 
     Attributes
     ----------
@@ -188,9 +211,9 @@ class BaselineClassifier(Estimator):
         self.labels_seen_ = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
         return self
 
-    def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:
+    @abstractmethod
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         """Return the probability of each class for all nodes, `(n, c)`, and the selected hyperparameter."""
-        raise NotImplementedError
 
     def _arrays(self) -> dict[str, Array]:
         """Return further arrays that a subclass has learned, for `save`."""

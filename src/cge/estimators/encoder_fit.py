@@ -13,19 +13,16 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, comparable_scores, missing_input_temperatures
-from cge.estimators.classifier import TaskLabels, folds_of
-from cge.estimators.configs import OuterConfig, as_config
+from cge.estimators.classifier import LabelSplit, TaskLabels
 from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.encoder_options import encoder_settings, outer_folds, resolve_inputs
 from cge.estimators.ensemble import EnsemblePart, classifiers_of, scores_of, weighted_ensemble
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.graph import Graph
-from cge.models.weightings import is_learned
 from cge.parallel import resolve_jobs
 from cge.randomness import key as random_key
 from cge.targets import Task
@@ -73,6 +70,9 @@ def encoder_data(model: CGE, graph: Graph) -> EncoderData:
 class EncoderFit:
     """State shared by the steps of a fit."""
 
+    evaluator: type[CandidateEvaluator] = CandidateEvaluator
+    cross_fit_evaluator: type[CrossFitEvaluator] = CrossFitEvaluator
+
     def __init__(
         self, model: CGE, data: EncoderData, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
     ) -> None:
@@ -83,13 +83,10 @@ class EncoderFit:
 
     def run(self) -> EncoderModel:
         """Return the trained model."""
-        train_idx, validation_idx, refit = self.labels.split(self.model)
-        cv_folds = self.labels.cross_fit(self.model)  # of cross-validation, pairs of training and held-out nodes
-        if cv_folds:
-            held_out_parts = [held_out_idx for _, held_out_idx in cv_folds]
-            train_idx, validation_idx = self.labels.train, np.concatenate(held_out_parts)
+        split = self.labels.split(self.model)
+        train_idx, validation_idx, refit, cv_folds = split
         stage = "select" if refit else "train"  # of an epoch (see `history.Epoch`), not of the search
-        evaluator = self._evaluator(train_idx, validation_idx, cv_folds)
+        evaluator = self._evaluator(split)
         selection = self._select(evaluator)
         ensemble = self._train_ensemble(evaluator, selection, stage)
         probabilities, calibration, score_shift = self._calibrate(ensemble)
@@ -102,7 +99,7 @@ class EncoderFit:
         best_epoch = ensemble[0].trainer.best_epoch
         if refit:
             selection_history = history
-            evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
+            evaluator = self._evaluator(LabelSplit(self.labels.train, np.empty(0, np.int64), refit=False))
             ensemble = self._refit(evaluator, selection, ensemble)
             history = _history(ensemble[0], "refit")
         final_train = self.labels.train if refit else train_idx
@@ -154,24 +151,18 @@ class EncoderFit:
         possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
         return correct is True or bool(correct and possible and target.scoring is None)
 
-    def _evaluator(
-        self, train_idx: Array, validation_idx: Array, cv_folds: Sequence[tuple[Array, Array]] = ()
-    ) -> CandidateEvaluator:
-        codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
-        outer_folds: Sequence[Array] = []  # of the training labels, for the outer problem
-        # under cross-validation a weighting is learned only if `weighting` names it
-        if len(train_idx) > 3 and (not cv_folds or is_learned(self.model.weighting)):
-            outer_folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state)
-        if not outer_folds and is_learned(self.model.weighting):
-            problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
-            raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *outer_folds)]
-        labels, classes = torch.from_numpy(codes), len(self.labels.classes)
+    def _evaluator(self, split: LabelSplit) -> CandidateEvaluator:
+        parts: list[Any] = [split.train, split.validation, *self._outer_folds(split)]
+        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in parts]
+        labels, classes = torch.from_numpy(self.labels.codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
-        arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
-        if cv_folds:
-            return CrossFitEvaluator(*arguments, folds=cv_folds)
-        return CandidateEvaluator(*arguments, class_scores=self._class_scores())
+        arguments = task, self.data, self.settings, self._class_weights(split.train), self._train
+        if split.folds:
+            return self.cross_fit_evaluator(*arguments, folds=split.folds)
+        return self.evaluator(*arguments, class_scores=self._class_scores())
+
+    def _outer_folds(self, split: LabelSplit) -> Sequence[Array]:
+        return outer_folds(self.model, self.labels, split)
 
     def _class_scores(self) -> ClassScores:
         """Return what candidates are compared by: class scores, corrected as those of the selected one will be."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.cached_values import is_cached
 from cge.data.graph_update import check_same_features
 from cge.estimators.calibration import Calibration, ensemble_scores
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
@@ -87,7 +88,7 @@ class EncoderModel(FittedModel):
 
         `labels` are the training labels in it, where they are known.
         """
-        if graph is None and "own_inputs" in vars(self):
+        if graph is None and is_cached(self, "own_inputs"):
             return self.own_inputs.take(rows)
         return self.computed_inputs(graph, rows, labels)
 

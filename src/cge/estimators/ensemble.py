@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from cge.arrays import Array
 from cge.estimators.calibration import EnsembleScores
 from cge.training.candidate_evaluation import ClassScores
 from cge.training.named_weighting import NamedWeighting
-from cge.training.path_trainer import PathTrainer
+from cge.training.path_trainer import PathTrainer, SingleTrainer
 from cge.training.selection import TrainedClassifier, ensemble_weights
 
 
@@ -66,7 +67,7 @@ def classifiers_of(ensemble: Sequence[EnsemblePart], score_shift: Array | None) 
     """Return the classifiers of an ensemble, with `score_shift (c,)` added to their class scores."""
     classifiers = []
     for part in ensemble:
-        classifier = part.trainer.best_classifier()
+        classifier = cast(SingleTrainer, part.trainer).best_classifier()  # cross-validated ones were trained again
         if score_shift is not None:
             with torch.no_grad():
                 classifier.class_bias().add_(torch.from_numpy(score_shift))

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import TaskLabels
-from cge.estimators.configs import OuterConfig, as_config, flat_params
-from cge.estimators.encoder_options import encoder_settings, resolve_inputs
+from cge.estimators.classifier import LabelSplit, TaskLabels
+from cge.estimators.configs import flat_params
+from cge.estimators.encoder_options import encoder_settings, outer_folds, resolve_inputs
 from cge.estimators.labeled_fit import fits_labeled_rows
 from cge.estimators.paper_cge import PaperCGE
-from cge.estimators.path_estimator import PathEstimator
+from cge.estimators.path_estimator import PathEstimator, checked_labels
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.training.candidates import Candidate, SearchProblem, encoder_memory, list_candidates, paper_memory
-from cge.training.encoder_settings import DENSE, ProblemSize, Work
-from cge.training.labeled_rows import labeled_candidates
+from cge.training.data_size import data_size, feature_entries, labeled_size, nodes_without_features
+from cge.training.encoder_settings import ProblemSize, Work
+from cge.training.labeled_rows import labeled_candidates, labeled_settings
 from cge.training.paper_parameters import MAX_SOFTMAX_NODES
-from cge.training.walk_inputs import WALK_DIM
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class FitPlan:
     peak_bytes: float  # estimated memory
     inputs: str | None = None  # node inputs of the path encoder
     cross_validated: bool = False  # whether validation labels are held-out folds of the training labels
+    problem: SearchProblem | None = None  # of the model search
     candidates: tuple[Candidate, ...] = ()  # of the model search, in order; the last is trained until it stops
 
     def rows(self) -> list[dict[str, Any]]:
@@ -41,60 +40,44 @@ class FitPlan:
 
 
 def plan_fit(model: PathEstimator, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
-    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained."""
-    labels = model._checked_labels(graph, y, validation)
-    train_idx, validation_idx, refit = labels.split(model)
-    cross_fit = labels.cross_fit(model)
-    if cross_fit:
-        train_idx, validation_idx = labels.train, np.concatenate([held_out_idx for _, held_out_idx in cross_fit])
-    counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
+    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained, and no inputs are computed."""
+    labels = checked_labels(model, graph, y, validation)
+    split = labels.split(model)
+    n_train = len(labels.train if split.refit else split.train)
+    counts = {"train": n_train, "outer": 0, "validation": len(split.validation)}
     if isinstance(model, CGE):
-        return _plan_encoder(model, graph, labels, len(train_idx), counts, refit, bool(cross_fit))
-    return _plan_paper(cast(PaperCGE, model), graph, counts, refit)
+        return _plan_encoder(model, graph, labels, split, counts)
+    return _plan_paper(cast(PaperCGE, model), graph, counts, split.refit)
 
 
-def _plan_encoder(
-    model: CGE,
-    graph: Graph,
-    labels: TaskLabels,
-    n_train: int,
-    counts: dict[str, int],
-    refit: bool,
-    cross_fit: bool,
-) -> FitPlan:
-    settings = encoder_settings(model, len(labels.classes))
-    n_folds = as_config(OuterConfig, model.outer_problem).n_folds
+def _plan_encoder(model: CGE, graph: Graph, labels: TaskLabels, split: LabelSplit, counts: dict[str, int]) -> FitPlan:
+    settings, labeled_rows = encoder_settings(model, len(labels.classes)), fits_labeled_rows(model, graph)
     features: Any = graph.features
-    inputs = resolve_inputs(model.inputs, graph)
-    entries, columns = graph.num_nodes, graph.num_nodes
-    if inputs == "features":
-        entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])
-    elif inputs == "walks":
-        entries, columns = graph.num_nodes * WALK_DIM, WALK_DIM
-    dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
-    inputs_size = {"entries": entries // DENSE, "columns": columns} if dense else {"entries": entries, "columns": 0}
-    n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
-    counted = {"transitions": transitions, "labeled": n_labeled, "classes": len(labels.classes), "input_dim": columns}
-    size = ProblemSize(**counted, **inputs_size)
-    learns = not cross_fit or is_learned(model.weighting)  # labels that are validated on learn nothing
-    folds = min(n_folds, n_train) if n_train > 3 and learns else 0
-    problem = SearchProblem(
-        size, n_train, counts["validation"], folds, features is not None, inputs, graph.num_relations > 1
-    )
-    candidates, work = list_candidates(problem, settings), Work(settings, size)
-    if fits_labeled_rows(model, graph):
-        rows = {"transitions": n_labeled, "entries": n_labeled * columns // DENSE, "columns": columns}
-        settings = replace(settings, label_propagation=False)
-        candidates = list_candidates(replace(problem, size=replace(size, **rows)), settings)
+    n_learned = len(nodes_without_features(graph, model.inputs))
+    whole = data_size(graph, resolve_inputs(model.inputs, graph), n_learned)
+    n_labels = len(split.train), len(split.validation)
+    work = Work(settings, ProblemSize.of(whole, sum(n_labels), len(labels.classes)))
+    if labeled_rows:
+        settings = labeled_settings(settings)
+        data, n_folds = labeled_size(len(labels.nodes), features.shape[1]), 0
+    else:
+        data, n_folds = whole, len(outer_folds(model, labels, split))
+    size = ProblemSize.of(data, sum(n_labels), len(labels.classes))
+    problem = SearchProblem.of(data, size, n_labels, n_folds)
+    candidates = list_candidates(problem, settings)
+    if labeled_rows:
         candidates = labeled_candidates(candidates)
     names = [settings.weighting, *(each.weighting for each in candidates if each.stage == "weighting")]
+    # principal components are computed from all features
+    entries = max(whole.entries, feature_entries(graph)) if whole.inputs == "features" else whole.entries
     return FitPlan(
-        labels=counts | {"outer": n_train if any(map(is_learned, names)) else 0},
-        refit=refit,
+        labels=counts | {"outer": len(split.train) if any(map(is_learned, names)) else 0},
+        refit=split.refit,
         sizes={"dim": settings.dim, "hops": settings.hops, "n_estimators": model.n_estimators},
-        peak_bytes=encoder_memory(candidates, work, nodes=graph.num_nodes, entries=entries, columns=columns),
-        inputs=inputs,
-        cross_validated=cross_fit,
+        peak_bytes=encoder_memory(candidates, work, nodes=len(graph), entries=entries, columns=whole.columns),
+        inputs=whole.inputs,
+        cross_validated=bool(split.folds),
+        problem=problem,
         candidates=tuple(candidates),
     )
 
@@ -102,7 +85,6 @@ def _plan_encoder(
 def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bool) -> FitPlan:
     params = flat_params(model)
     sizes = {name: params[name] for name in ("dim", "walks_per_node", "walk_length", "window")}
-    entries = 0 if graph.features is None else int(getattr(graph.features, "nnz", graph.features.size))
     softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
     name = model.weighting if isinstance(model.weighting, str) else "custom"
     if name != "uniform" and model.outer == "unrolled":
@@ -111,4 +93,4 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
     more: dict[str, Any] = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
     more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
     more |= {"outer_labels": model.outer_labels}
-    return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, entries, **sizes))
+    return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, feature_entries(graph), **sizes))

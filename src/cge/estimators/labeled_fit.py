@@ -5,23 +5,22 @@ Which graphs are large depends on their size alone, so that a model does not dep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from cge.arrays import Array
 from cge.errors import Message
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.classifier import LabelSplit, TaskLabels
 from cge.estimators.encoder_fit import EncoderFit
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
 from cge.graph import Graph
-from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.encoder_data import EncoderData
 from cge.training.labeled_rows import (
@@ -32,6 +31,7 @@ from cge.training.labeled_rows import (
     LabeledSearch,
     hop_rows,
     is_walk_weighting,
+    labeled_settings,
     reads_labeled_rows,
 )
 from cge.training.model_search import ModelSearch
@@ -78,7 +78,7 @@ def fit_large(
     model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
 ) -> EncoderModel:
     """Fit on the labeled rows of a graph in memory."""
-    nodes, kept = np.union1d(labels.train, labels.validation), hop_rows(str(model.weighting), model.hops)
+    nodes, kept = labels.nodes, hop_rows(str(model.weighting), model.hops)
     slabs = GraphSlabs(graph, model.n_jobs)
     rows = slabs.labeled_rows(kept, nodes)
     part = labels.part(nodes)
@@ -90,7 +90,8 @@ def fit_large(
     labeled = labeled_graph(graph.node_ids[nodes], graph.directed, rows_of_hop(kept.hops[0][0], 0))
     data = LabeledData(labeled, rows_of_hop, scale, loop_weight, model.n_jobs)
     fitted = with_nodes(LabeledFit(model, data, part, checkpoints, callback).run(), nodes)
-    whole = EncoderData(graph, "features", model.n_jobs, edge_scale=NO_EDGE_INPUTS, dense_scale=scale)
+    how: Any = {"edge_scale": NO_EDGE_INPUTS, "dense_scale": scale, "components": None}
+    whole = EncoderData(graph, "features", model.n_jobs, **how)
     whole.self_loop_weight = loop_weight
     return replace(fitted, data=whole)
 
@@ -113,21 +114,17 @@ class LabeledFit(EncoderFit):
     """The steps of a fit, on rows of labeled nodes."""
 
     data: LabeledData
+    evaluator = LabeledEvaluator
+    cross_fit_evaluator = LabeledCrossFitEvaluator
 
     def __init__(
         self, model: CGE, data: LabeledData, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
     ) -> None:
         super().__init__(model, data, labels, checkpoints, callback)
-        self.settings = replace(self.settings, label_propagation=False)
+        self.settings = labeled_settings(self.settings)
 
-    def _evaluator(self, train_idx: Array, validation_idx: Array, cv_folds: Any = ()) -> CandidateEvaluator:
-        train, validation = (torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx))
-        labels, classes = torch.from_numpy(self.labels.codes), len(self.labels.classes)
-        task = Task(self.graph, None, labels, classes, train, validation, [], target=self.labels.target)
-        arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
-        if cv_folds:
-            return LabeledCrossFitEvaluator(*arguments, folds=cv_folds)
-        return LabeledEvaluator(*arguments, class_scores=self._class_scores())
+    def _outer_folds(self, split: LabelSplit) -> Sequence[Array]:  # noqa: ARG002 - nothing is learned
+        return ()
 
     def _search(self, evaluator: CandidateEvaluator) -> ModelSearch:
         return LabeledSearch(evaluator)

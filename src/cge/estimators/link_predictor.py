@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -149,12 +150,15 @@ class LinkPredictor(Estimator):
         return links if node is None else [link if link.source == node else Link(node, *link[::2]) for link in links]
 
 
+_PREDICTORS: WeakKeyDictionary[Any, LinkPredictor] = WeakKeyDictionary()  # by the trained model
+
+
 def predictor_of(model: Any, random_state: int = 0) -> LinkPredictor:
-    """Return the link predictor of the graph of a trained model; the last one is kept with the model."""
-    kept: LinkPredictor | None = vars(model).get("_link_predictor")
+    """Return the link predictor of the graph of a trained model; the last one is kept as long as the model."""
+    kept = _PREDICTORS.get(model)
     if kept is None or kept.graph_ is not model.graph_ or kept.random_state != random_state:
         kept = LinkPredictor(random_state, getattr(model, "n_jobs", None)).fit(model.graph_)
-        model._link_predictor = kept
+        _PREDICTORS[model] = kept
     return kept
 
 

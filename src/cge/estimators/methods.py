@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cge.errors import InputError, did_you_mean
+from cge.errors import InputError, Message, Spelling, did_you_mean
 from cge.estimators.configs import flat_settings, make_estimator
 from cge.estimators.settings import Setting
 
@@ -260,7 +260,7 @@ def settings_from_text(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise InputError(f"--set takes name=value, found {pair!r}")
+            raise InputError(Message(Spelling("a setting", "--set"), f" takes the form name=value, found {pair!r}"))
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):  # not TOML: words, but also numbers with thousands of digits

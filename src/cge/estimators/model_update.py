@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.cached_values import is_cached, set_cached
 from cge.csr import nodes_within
 from cge.data.graph_update import ExtendedGraph, GraphUpdate
 from cge.errors import InputError
@@ -112,10 +113,10 @@ def updated_model(
         seeds = np.union1d(grown.changed, labeled) if model.label_propagation else grown.changed
         affected = nodes_within(*_adjacency(grown.graph), seeds, _hops(model) + _edge_hops(model))
     _update_closed_walks(model, updated, affected)
-    if "own_inputs" in vars(model):
+    if is_cached(model, "own_inputs"):
         inputs = inputs_of(updated, affected)
-        vars(updated)["own_inputs"] = _merged(model.own_inputs, updated, affected, inputs)
-        vectors = vars(model).get("own_vectors", model.vector_rows)
+        set_cached(updated, "own_inputs", _merged(model.own_inputs, updated, affected, inputs))
+        vectors = model.own_vectors if is_cached(model, "own_vectors") else model.vector_rows
         if vectors is not None:
             rows = inputs.vectors(updated.vector_scales, updated.ensemble, updated.target)
             updated.vector_rows = with_rows(vectors, len(grown.graph), affected, rows)
@@ -238,8 +239,8 @@ def _merged(before: ClassifierInputs, model: EncoderModel, rows: Array, new: Cla
         return model.computed_inputs(None, np.arange(size)).neighborhood_rows
 
     inputs = ClassifierInputs(projected, scores, partial(merged, before.reached, new.reached), neighborhoods)
-    if "neighborhood_rows" in vars(before):
-        vars(inputs)["neighborhood_rows"] = merged(before.neighborhood_rows, new.neighborhood_rows)
+    if is_cached(before, "neighborhood_rows"):
+        set_cached(inputs, "neighborhood_rows", merged(before.neighborhood_rows, new.neighborhood_rows))
     return inputs
 
 
@@ -266,7 +267,7 @@ def _score(model: EncoderModel, outputs: Array, matrix: Array) -> float:
 
 
 def _cached_inputs(model: EncoderModel, rows: Array) -> ClassifierInputs:
-    return model.own_inputs.take(rows) if "own_inputs" in vars(model) else inputs_of(model, rows)
+    return model.own_inputs.take(rows) if is_cached(model, "own_inputs") else inputs_of(model, rows)
 
 
 def _summary(

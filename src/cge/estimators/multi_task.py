@@ -13,6 +13,7 @@ from cge.errors import InputError, format_list
 from cge.estimators.baselines import classify_vectors
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels, as_graph
+from cge.estimators.path_estimator import checked_labels
 from cge.graph import Graph
 
 
@@ -80,7 +81,7 @@ def multi_task(
     models, labels = {}, {}
     for name, y in tasks.items():
         model: CGE = CGE() if estimator is None else clone(estimator)
-        labels[name] = model._checked_labels(graph, y, validation.get(name))
+        labels[name] = checked_labels(model, graph, y, validation.get(name))
         models[name] = model.fit(graph, labels[name])
     return MultiTask(models, labels)
 

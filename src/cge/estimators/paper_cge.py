@@ -131,7 +131,7 @@ class PaperCGE(PathEstimator):
         from cge.training.paper_parameters import TrainingSettings
         from cge.training.paper_training import train
 
-        train_idx, validation_idx, refit = labels.split(self)
+        train_idx, validation_idx, refit, _ = labels.split(self)
         params, features = flat_params(self), normalized_features(graph.features, self.n_jobs)
         names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
         settings = TrainingSettings(**{name: params[name] for name in names}, seed=self.random_state)

@@ -26,7 +26,7 @@ from cge.models.paper_networks import TransductiveHead
 from cge.models.path_networks import PathTree, PathWeighting
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.propagation import TransitionMatrix
-from cge.models.sparse_products import SparseFeatures, unit_rows
+from cge.models.sparse_products import SparseFeatures, row_lengths, unit_rows
 from cge.sampling import Walker
 from cge.targets import restore_target
 from cge.training.history import PaperEpoch
@@ -133,9 +133,9 @@ def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeature
     if features is None:
         return None
     if sp.issparse(features):
-        norms = np.sqrt(np.asarray(features.multiply(features).sum(axis=1)).ravel())
-        scaled = sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ features).astype(np.float32)
-        return SparseFeatures(scaled, n_jobs)
+        # the product orders the entries of a row otherwise than `unit_rows`, and with them the rounding of results
+        factors = (1 / np.maximum(row_lengths(features), 1e-12)).astype(features.dtype)
+        return SparseFeatures(sp.csr_array(sp.diags_array(factors) @ features).astype(np.float32), n_jobs)
     return torch.from_numpy(unit_rows(features))
 
 

@@ -170,7 +170,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         if verbose:
             callback = verbose_callback(callback)
         graph = as_graph(graph)
-        labels = self._checked_labels(graph, y, validation)
+        labels = checked_labels(self, graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, labels.codes, labels.train, labels.validation)
         model = self._train(graph, labels, checkpoints, callback)
         self._set_model(model)
@@ -179,23 +179,7 @@ class PathEstimator(ExplanationMixin, Estimator):
             warnings.warn(CgeWarning(notice), stacklevel=2)
         return self
 
-    def _checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Return labels as arrays, with the checks of `fit`; `y` may be such a result, which is returned as it is."""
-        if isinstance(y, TaskLabels):
-            return y
-        check_settings(self)
-        return self._encode_task(graph, y, validation)
-
-    def _encode_task(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check graph and labels, for settings that were checked, and return the labels as arrays."""
-        if isinstance(graph, Graph) and not len(graph.indices):
-            raise InputError("the graph has no edges, so there are no paths to learn from")
-        labels = task_labels(graph, y, validation, getattr(self, "task", "classification"))
-        labels = replace(labels, target=labels.target.with_scoring(getattr(self, "scoring", None)))
-        self._check_task(graph, labels)
-        return labels
-
-    _cross_fits: ClassVar[bool] = False  # whether `fit` cross-validates if there are few labels
+    cross_fits: ClassVar[bool] = False  # whether `fit` cross-validates if there are few labels
 
     @abstractmethod
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
@@ -348,3 +332,16 @@ class PathEstimator(ExplanationMixin, Estimator):
         self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen
         self.weighting_ = model.weighting_name
         self._explainers: dict[int, Explainer] = {}
+
+
+def checked_labels(model: PathEstimator, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+    """Return labels as arrays, with the checks of `fit`; `y` may be such a result, which is returned as it is."""
+    if isinstance(y, TaskLabels):
+        return y
+    check_settings(model)
+    if isinstance(graph, Graph) and not len(graph.indices):
+        raise InputError("the graph has no edges, so there are no paths to learn from")
+    labels = task_labels(graph, y, validation, getattr(model, "task", "classification"))
+    labels = replace(labels, target=labels.target.with_scoring(getattr(model, "scoring", None)))
+    model._check_task(graph, labels)
+    return labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.data.stored.folder import StoredGraph, open_graph
-from cge.errors import CgeError, CheckpointError, FileFormatError, InputError, Message, format_value
+from cge.errors import CgeError, CheckpointError, FileFormatError, InputError, Message, Spelling, format_value
 from cge.estimators.configs import flat_params, make_estimator
 from cge.estimators.methods import stored_class, stored_kinds
 from cge.estimators.settings import check_settings
@@ -101,7 +101,8 @@ def load(
         problem = f"this model has the weighting {custom.get(_CUSTOM)!r}, "
         if weighting is None:
             problem += "which is not part of the folder"
-            raise InputError(problem, parameter="weighting", hint="pass it as load(…, weighting=…)")
+            hint = Spelling("pass it as load(…, weighting=…)", "load it in Python with cge.load(…, weighting=…)")
+            raise InputError(problem, parameter="weighting", hint=Message(hint))
         if name_of(weighting) != custom.get(_CUSTOM):
             problem += f"but weighting is {name_of(weighting)!r}"
             raise InputError(problem, parameter="weighting", hint="pass the one it was trained with")
@@ -180,7 +181,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:
         self.folder = None if folder is None else Path(folder)
-        self.fit = "" if folder is None else _digest(estimator, graph, labels)
+        self.fit = "" if folder is None else _fit_hash(estimator, graph, labels)
         self._unread: dict[str, TrainerState] = {}
         # Checkpoints of another fit are refused even if this fit would never read them.
         for file in [] if self.folder is None else sorted(self.folder.glob("*.json")):
@@ -214,12 +215,17 @@ def _named(value: Any) -> Any:
     return name if code is None else f"{name} {code.co_code.hex()} {code.co_names} {code.co_consts}"
 
 
-def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
+def _fit_hash(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     """Return a hash of everything that a fit depends on."""
     settings = {name: value for name, value in flat_params(estimator).items() if name not in _FREE}
     named = {name: _named(value) for name, value in settings.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
-    digest = hashlib.sha256(json.dumps([plain, environment().get("cge")], sort_keys=True, default=str).encode())
+    return data_hash([plain, environment().get("cge")], graph, labels)
+
+
+def data_hash(settings: Any, graph: Graph, labels: Iterable[Array]) -> str:
+    """Return a hash of settings, which are JSON values, of a graph with features and types, and of labels."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     features: Any = graph.features
     sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
     typed = [part for part in (graph.node_types, graph.edge_features) if part is not None]

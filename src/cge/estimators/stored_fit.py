@@ -15,7 +15,7 @@ from cge.arrays import Array
 from cge.data.stored.folder import SLAB_COLUMNS, StoredGraph
 from cge.data.stored.work_files import load_json, open_array, save_json
 from cge.engine import Engine, LocalEngine
-from cge.errors import InputError, Message
+from cge.errors import InputError, Message, Spelling
 from cge.estimators.classifier import task_labels
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.labeled_fit import (
@@ -53,7 +53,8 @@ def _sizes(stored: StoredGraph) -> tuple[int, int, int]:
 def check_stored_settings(model: CGE, stored: StoredGraph) -> None:
     """Refuse settings that need all nodes in memory, and graphs without features."""
     if not stored.num_features:
-        hint = "run 'cge ingest' with --features, or with --projections, which makes them"
+        shell = "run 'cge ingest' with --features, or with --projections, which makes them"
+        hint: str = Message(Spelling("pass features to `ingest`, or call `add_projections`, which makes them", shell))
         raise InputError("a fit out of core needs node features, and this stored graph has none", hint=hint)
     wrong = needs_all_nodes(model)
     if wrong is not None:

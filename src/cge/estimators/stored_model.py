@@ -29,7 +29,7 @@ from cge.store import Stored, read_folder, unpack_values
 from cge.store.atomic import write_files
 from cge.store.export_formats import write_parquet_table
 from cge.training.classifier_registry import CLASSIFIERS
-from cge.training.slab_columns import ROW_RANGE
+from cge.training.dense_scale import ROW_RANGE
 from cge.training.slab_propagation import Output, Progress, SlabTasks, run_tasks
 
 _PART_RANGES = 4  # ranges of rows in a part

@@ -10,7 +10,7 @@ import numpy as np
 
 from cge.data.stored.folder import StoredGraph
 from cge.engine import Engine
-from cge.errors import InputError, Message
+from cge.errors import InputError, Message, Spelling
 from cge.estimators.embeddings import DeepWalk
 from cge.estimators.settings import check_settings
 from cge.estimators.stored_fit import start_work
@@ -29,7 +29,7 @@ def write_walk_vectors(
     check_settings(model)
     if model.metapath is not None:
         problem = Message.of("{metapath} is for graphs in memory", metapath=model.metapath)
-        raise InputError(problem, hint="leave it out, or give --out a file")
+        raise InputError(problem, hint=Message("leave it out", Spelling("", ", or give --out a file")))
     if not stored.num_entries:
         raise InputError("the graph has no edges, so there are no walks")
     settings = WalkSettings(**{field.name: getattr(model, field.name) for field in fields(WalkSettings)})

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import optuna
-import scipy.sparse as sp
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
@@ -21,6 +20,7 @@ from cge.data.splits import Split
 from cge.engine import Engine, LocalEngine
 from cge.errors import InputError
 from cge.estimators.methods import Range, Space, find_method, make
+from cge.estimators.persistence import data_hash
 from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import expand_classes, split_of
 from cge.metrics import classification_metrics
@@ -28,7 +28,6 @@ from cge.metrics import classification_metrics
 Splits = Mapping[int, tuple[Dataset, Split]]  # by seed
 
 _PRUNER = optuna.pruners.MedianPruner(5, n_warmup_steps=50)
-_FAILED = "failed: "
 _REASON, _DATA = "reason", "data"  # attributes of a trial: why it failed; of a study: a hash of its graph and labels
 
 
@@ -114,15 +113,28 @@ def tune(
     run = _TrialRun(study.study_name, storage, splits, method, fixed, space, first_seed, n_jobs)
     reason, engine = "increase the number of trials", LocalEngine(1) if engine is None else engine
     while (finished := _finished(study)) < trials:
-        for _, (value, outcome) in engine.map_as_finished(run, range(trials - finished)):
-            reason = f"the last error was: {outcome.removeprefix(_FAILED)}" if outcome.startswith(_FAILED) else reason
+        for _, outcome in engine.map_as_finished(run, range(trials - finished)):
+            reason = reason if outcome.error is None else f"the last error was: {outcome.error}"
             if on_trial is not None:
-                on_trial(_finished(study), value, outcome)
+                on_trial(_finished(study), outcome.accuracy, str(outcome))
     states = [trial.state for trial in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
         raise InputError(f"no trial was completed; {reason}")
     pruned, best = states.count(optuna.trial.TrialState.PRUNED), fixed | dict(study.best_params)
     return TuningResult(best, float(study.best_value), _finished(study), pruned)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How a trial ended: with a validation accuracy, with an error, or with neither, if it was pruned."""
+
+    accuracy: float | None = None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return f"failed: {self.error}"
+        return "pruned" if self.accuracy is None else f"validation {self.accuracy:.4f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +150,8 @@ class _TrialRun:
     first_seed: int
     n_jobs: int | None
 
-    def __call__(self, _block: int) -> tuple[float | None, str]:
-        """Return the validation accuracy, None without one, and the outcome in words."""
+    def __call__(self, _block: int) -> _Outcome:
+        """Run a trial and return how it ended."""
         study = self._open()
         trial = study.ask()
         # Workers that share a study must propose different settings: each trial has a seed of its own.
@@ -149,16 +161,16 @@ class _TrialRun:
             value = _validation_accuracy(self.splits, self.method, settings, self.n_jobs, trial)
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            return None, "pruned"
+            return _Outcome()
         except InputError as error:  # some settings overflow
             trial.set_user_attr(_REASON, str(error))
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            return None, f"{_FAILED}{error}"
+            return _Outcome(error=str(error))
         except BaseException:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             raise
         study.tell(trial, value)
-        return value, f"validation {value:.4f}"
+        return _Outcome(value)
 
     def _open(self) -> Any:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -178,14 +190,11 @@ def _finished(study: Any) -> int:
 
 def _check_data(study: Any, splits: Splits) -> None:
     """Refuse a study whose trials were scored on another graph or other labels under the same name."""
-    digest = hashlib.sha256()
+    hashes = []
     for seed, (data, split) in splits.items():
-        graph: Any = data.graph
-        features = (graph.features.data, graph.features.indices) if sp.issparse(graph.features) else (graph.features,)
-        for array in (graph.indptr, graph.indices, graph.weights, *features, split.train, split.validation):
-            digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        digest.update(np.ascontiguousarray(data.labels[np.r_[split.train, split.validation]]).tobytes() + b"%d" % seed)
-    fingerprint = digest.hexdigest()[:16]
+        labels = data.labels[np.r_[split.train, split.validation]]
+        hashes.append(data_hash(seed, data.graph, [split.train, split.validation, labels]))
+    fingerprint = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16]
     if study.user_attrs.get(_DATA, fingerprint) != fingerprint:
         problem = f"the storage contains a study called {study.study_name!r} of another graph or other labels"
         raise InputError(f"{problem}; choose another storage")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
-from cge.estimators.baselines import classify_vectors
-from cge.estimators.classifier import BaselineClassifier, TaskLabels
-from cge.estimators.embeddings import DeepWalk, stored_vectors
+from cge.estimators.baselines import VectorClassifier, classify_vectors
+from cge.estimators.classifier import TaskLabels
+from cge.estimators.embeddings import DeepWalk
 from cge.estimators.graph_networks import NetworkClassifier
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
@@ -92,7 +92,7 @@ def _nodes_of_label_type(graph: Graph, task: TaskLabels) -> Array:
 
 @documented
 @dataclass(eq=False, repr=False)
-class Metapath2Vec(BaselineClassifier):
+class Metapath2Vec(VectorClassifier):
     """Logistic regression on vectors of walks along a metapath (Dong et al. 2017), trained without labels.
 
     By default the metapaths t–x–t are compared on the validation labels, t the type of the labeled nodes and x one of
@@ -127,7 +127,7 @@ class Metapath2Vec(BaselineClassifier):
             score = task.target.score(probabilities[task.validation], labels) if len(labels) else 0.0
             if score > best:
                 best, result = score, (probabilities, strength)
-                self.embedding_: Array = vectors
+                self.embedding_ = vectors
                 self.metapath_ = metapath
         return result
 
@@ -146,10 +146,3 @@ class Metapath2Vec(BaselineClassifier):
         settings |= {"metapath": metapath, "random_state": self.random_state, "n_jobs": self.n_jobs}
         vectors: Array = DeepWalk(self.dim, **settings).fit(_both_directions(graph)).embedding_
         return vectors
-
-    def _arrays(self) -> dict[str, Array]:
-        return {"embedding": self.embedding_}
-
-    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
-        super()._unpack(graph, metadata, arrays)
-        self.embedding_ = stored_vectors(arrays, graph, self.dim)

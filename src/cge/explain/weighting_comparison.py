@@ -138,19 +138,19 @@ class WeightingComparison:
         """The numbers of hops with any contribution."""
         return [hop for hop, contribution in enumerate(self.contribution_by_hop) if contribution] or [0]
 
-    def sentences(self) -> list[str]:
-        """Return the comparison in words."""
+    def sentences(self, label: str = "Weighting: ") -> list[str]:
+        """Return the comparison in words; `label` precedes the name of the weighting."""
         weight, symbol = "weight", "A"
         if self.exact:
             weight, symbol = "relative weight (path weight divided by that in a random walk)", "a"
         if self.weighting == "uniform" and not self.exact:
-            sentences = ["Weighting: uniform. There is no network: A(p) = 1 for every path."]
+            sentences = [f"{label}uniform. There is no network: A(p) = 1 for every path."]
         elif self.weighting == "uniform":
             sentences = ["Uniform weights: those of a random walk; every path has relative weight 1."]
         elif self.gain is None:
-            sentences = [f"Weighting: {self.weighting}. It was not compared with uniform weights in training."]
+            sentences = [f"{label}{self.weighting}. It was not compared with uniform weights in training."]
         else:
-            sentences = [f"Weighting: {self.weighting}, {self.gain.describe('validation')}."]
+            sentences = [f"{label}{self.weighting}, {self.gain.describe('validation')}."]
             sentences += [self.gain.caveat] if self.gain.caveat else []
         if self.collapsed:
             sentences.append(

@@ -79,9 +79,7 @@ class TransitionMatrix(SparsityPattern):
 
     def __init__(self, graph: Graph, n_jobs: int | None = None, part_of: Graph | None = None) -> None:
         nodes, indptr = np.arange(graph.num_nodes), graph.indptr
-        rows = np.repeat(nodes.astype(graph.indices.dtype), np.diff(indptr))
-        added = np.ones(graph.num_nodes, bool)  # whether a node has no self-loop
-        added[rows[rows == graph.indices]] = False
+        rows, added = _added_self_loops(graph)
         missing = np.flatnonzero(added)
         smaller = np.concatenate([[0], np.cumsum(graph.indices < rows)])  # entries before a self-loop
         place = indptr[missing] + (smaller[indptr[1:]] - smaller[indptr[:-1]])[missing] + np.arange(len(missing))
@@ -93,6 +91,23 @@ class TransitionMatrix(SparsityPattern):
         whole = graph if part_of is None else part_of
         rows, entries = np.repeat(nodes, np.diff(indptr) + added), len(whole.indices) + len(whole)
         super().__init__(rows, indices, graph.num_nodes, n_jobs, entries)
+
+
+def count_transitions(graph: Graph) -> int:
+    """Return the number of transitions of a graph, `len(TransitionMatrix(graph))`.
+
+    >>> count_transitions(Graph.from_edges([(0, 1), (1, 1)], self_loops=True))
+    4
+    """
+    return len(graph.indices) + int(np.count_nonzero(_added_self_loops(graph)[1]))
+
+
+def _added_self_loops(graph: Graph) -> tuple[Array, Array]:
+    """Return the row of each edge, `(m,)`, and which nodes have no self-loop, so that one is added, `(n,)`."""
+    rows = np.repeat(np.arange(graph.num_nodes).astype(graph.indices.dtype), np.diff(graph.indptr))
+    added = np.ones(graph.num_nodes, bool)
+    added[rows[rows == graph.indices]] = False
+    return rows, added
 
 
 def normalized_weights(transitions: TransitionMatrix, edge_strengths: Values, normalization: Any) -> Values:

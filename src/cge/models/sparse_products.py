@@ -69,21 +69,25 @@ class SparseFeatures(SparseMatrix):
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
 
-    The lengths of sparse rows are computed in float64 where the square of a number does not fit in float32.
-
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
-    order = 1 if norm == "l1" else 2
     if not sp.issparse(rows):
-        return rows / np.maximum(np.linalg.norm(rows, order, axis=1, keepdims=True), 1e-12)
+        return rows / np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1, keepdims=True), 1e-12)
+    lengths = row_lengths(rows, norm)
+    values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
+    return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
+
+
+def row_lengths(rows: Any, norm: str = "l2") -> Array:
+    """Return the length of each sparse row, `(n,)`, in float64 where the square of a number does not fit in float32."""
+    order = 1 if norm == "l1" else 2
     with np.errstate(over="ignore"):
         lengths = _lengths(rows, order).astype(np.float64)
     extreme = ~((lengths > _MIN_LENGTH) & (lengths < _MAX_LENGTH))
     if extreme.any():
         lengths[extreme] = _lengths(rows[extreme].astype(np.float64), order)
-    values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
-    return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
+    return lengths
 
 
 def _lengths(rows: sp.csr_array, order: int) -> Array:

@@ -54,6 +54,7 @@ class WeightingSpec:
     `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
     `by_relation` normalizes by relation, `metapaths` learns weights of metapaths; both need several relations. With
     `equal_metapaths`, (largest number of edges or None, b), metapaths have equal weights, and nothing is learned.
+    `paper_description` describes a network in `PaperCGE`, where it reads the node vectors of a path ("them").
     """
 
     name: str
@@ -68,6 +69,7 @@ class WeightingSpec:
     by_relation: bool = False
     metapaths: bool = False
     equal_metapaths: tuple[int | None, float] | None = None
+    paper_description: str = ""
 
     @property
     def learned(self) -> bool:
@@ -121,9 +123,8 @@ def weighting_descriptions() -> dict[str, str]:
 
 def network_descriptions() -> dict[str, str]:
     """Return the descriptions of the networks, which `PaperCGE` accepts by name; there they read node vectors."""
-    networks = {name: spec.description for name, spec in WEIGHTINGS.items() if spec.network is not None}
-    texts = {name: text.replace(f"the mean of {_STEPS}", "their mean") for name, text in networks.items()}
-    return {name: text.removeprefix("neural network: ").replace(_STEPS, "them") for name, text in texts.items()}
+    networks = {name: spec for name, spec in WEIGHTINGS.items() if spec.network is not None}
+    return {name: spec.paper_description or spec.description for name, spec in networks.items()}
 
 
 def is_learned(weighting: str | Network) -> bool:
@@ -236,11 +237,13 @@ def _register_all() -> None:
     text = "like 'edges', with learned hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
-    register_weighting(
-        WeightingSpec("average", f"neural network: linear layer on the mean of {_STEPS}", network=average)
-    )
-    register_weighting(WeightingSpec("cnn", f"neural network: CNN over {_STEPS}", network=cnn))
-    register_weighting(WeightingSpec("lstm", f"neural network: LSTM over {_STEPS}", network=lstm))
+    for name, text, of_vectors, network in (
+        ("average", f"linear layer on the mean of {_STEPS}", "linear layer on their mean", average),
+        ("cnn", f"CNN over {_STEPS}", "CNN over them", cnn),
+        ("lstm", f"LSTM over {_STEPS}", "LSTM over them", lstm),
+    ):
+        text = f"neural network: {text}"
+        register_weighting(WeightingSpec(name, text, network=network, paper_description=of_vectors))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", mlp_only=True)
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)

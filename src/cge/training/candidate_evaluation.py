@@ -18,12 +18,11 @@ from torch.nn import functional
 from cge.arrays import Array
 from cge.models.autograd import Propagation
 from cge.models.propagation import column_blocks, propagate_rows
-from cge.models.sparse_products import SparseFeatures
 from cge.targets import Task
 from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
-from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
+from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 from cge.training.logistic_training import LogisticTrainer
 from cge.training.named_weighting import NamedWeighting
 from cge.training.parallel_tasks import ParallelTask, run_parallel
@@ -148,7 +147,8 @@ class CandidateEvaluator:
         self._propagated_inputs: dict[str, Tensor] = {}
         self._labeled_inputs: dict[str, Tensor] = {}
         self._starts: dict[CandidateKey, TrainerState] = {}
-        self.work = Work(settings, _problem_size(task, data))
+        n_labeled = len(task.train) + len(task.validation)
+        self.work = Work(settings, ProblemSize.of(data.size, n_labeled, task.classes))
         self.budget = self.work.search_budget()
 
     @property
@@ -322,12 +322,3 @@ def _run_sequentially(trainings: Sequence[Training], tasks: Sequence[ParallelTas
 def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: bool) -> str:
     labels = "labels" if label_propagation else "plain"
     return "-".join([stage, *re.findall(r"\w+", weighting), classifier, labels])
-
-
-def _problem_size(task: Task, data: EncoderData) -> ProblemSize:
-    inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
-    if isinstance(inputs, SparseFeatures):
-        entries, columns = int(inputs.csr.nnz), 0
-    else:
-        entries, columns = inputs.size // DENSE, int(inputs.shape[1])
-    return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes, data.input_dim)

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 
 from cge.models.weightings import WEIGHTINGS, WeightingSpec, is_hop_profile
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
+from cge.training.data_size import DataSize
 from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
 SELECTED = "as selected"  # by earlier stages
@@ -51,6 +52,11 @@ class SearchProblem:
     features: bool
     inputs: str  # "features", "learned" or "walks"
     relations: bool = False  # whether the graph has several relations
+
+    @classmethod
+    def of(cls, data: DataSize, size: ProblemSize, labels: tuple[int, int], n_folds: int) -> SearchProblem:
+        """Return the problem of some data, with the numbers of training and validation labels."""
+        return cls(size, *labels, n_folds, data.features, data.inputs, data.relations)
 
 
 @dataclass

@@ -32,11 +32,11 @@ from cge.randomness import generator
 from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSettings
 from cge.training.optimizers import Adam
-from cge.training.path_trainer import PathTrainer
+from cge.training.path_trainer import SingleTrainer
 from cge.training.torch_state import check_finite, load_module, module_arrays, one_thread
 
 
-class ClassifierTrainer(PathTrainer):
+class ClassifierTrainer(SingleTrainer):
     """Trains a `PathClassifier` by gradient descent, with augmentations.
 
     `consistency_nodes` enter the consistency loss; None means all. `propagated_inputs (n, f)` are dense inputs that

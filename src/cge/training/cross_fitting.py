@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.models.classifiers import PathClassifier
 from cge.targets import Task
 from cge.training.candidate_evaluation import CandidateEvaluator, TrainFunction
 from cge.training.encoder_data import EncoderData
@@ -31,7 +30,7 @@ class CrossFitTrainer(PathTrainer):
     """Runs the trainers of all folds; `task.validation` are the held-out nodes of one fold after the other."""
 
     def __init__(self, task: Task, trainers: Sequence[PathTrainer], stage: str) -> None:
-        super().__init__(task, trainers[0].classifier, trainers[0].max_epochs, stage=stage)
+        super().__init__(task, trainers[0].classifier, trainers[0].max_epochs, stage)
         self.trainers = trainers
         self.first_eligible, self.patience = trainers[0].first_eligible, trainers[0].patience
         self.best = {"scores": np.zeros((len(task.validation), task.classes), np.float32)}
@@ -55,11 +54,8 @@ class CrossFitTrainer(PathTrainer):
     def best_scores(self, nodes: Tensor | None = None) -> Tensor:
         """Return the scores of the held-out labels in the best epoch, `(k, c)`."""
         if nodes is None or not torch.equal(nodes, self.task.validation):
-            raise ValueError("only held-out labels have scores here")
+            raise ValueError("only all held-out labels together have scores under cross-validation")
         return torch.from_numpy(self.best["scores"])
-
-    def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
-        raise NotImplementedError
 
     def load(self, saved: TrainerState) -> None:
         """Restore what `state` returned."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,16 +25,14 @@ from cge.models.propagation import (
 from cge.models.sparse_products import SparseFeatures, dense_product, unit_rows
 from cge.sampling import Walker
 from cge.training.closed_walks import ClosedWalkCache
+from cge.training.data_size import DataSize, data_size, nodes_without_features, uses_components
+from cge.training.dense_scale import feature_scale, scaled_unit_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from cge.models.autograd import NodeFeatures
     from cge.models.path_prefixes import Prefixes
-
-_MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
-_WIDE, _FEW_NODES = 8192, 1000  # dense features, of a few nodes, that are replaced by their principal components
-_MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
 
 class EncoderData:
@@ -45,7 +42,8 @@ class EncoderData:
     `walk_vectors (n, d)` of the training graph's nodes. If that is another graph, `training_data` is given: its scales
     are used, and its nodes are recognized by their ids. `part_of` is the graph of which `graph` is a part, see
     `TransitionMatrix`. `edge_scale` and `dense_scale` are mean and standard deviation
-    of edge inputs and of dense features, where they are known. `closed_walks` has, by the name of a weighting, nodes
+    of edge inputs and of dense features, where they are known; so are `components`, None where inputs are the features
+    themselves. `closed_walks` has, by the name of a weighting, nodes
     and the weight of all closed walks at each, for leave-one-out label propagation. In a graph with node types, some of
     which have sparse features, `learned_nodes` are the nodes of the others: each has a column of its own, with one, so
     that its input is learned.
@@ -62,7 +60,7 @@ class EncoderData:
         dense_scale: tuple[Array, Array] | None = None,
         walk_vectors: Array | None = None,
         transitions: TransitionMatrix | None = None,
-        components: Array | None = None,
+        components: Array | str | None = "auto",
         part_of: Graph | None = None,
     ) -> None:
         features = graph.features
@@ -78,11 +76,12 @@ class EncoderData:
         if training_data is not None:
             self.learned_nodes: Array = training_data.learned_nodes
         else:
-            self.learned_nodes = _nodes_without_features(graph) if inputs == "auto" else np.empty(0, np.int64)
+            self.learned_nodes = nodes_without_features(graph, inputs)
         self._precomputed_edge_scale, self._precomputed_components = edge_scale, components
+        self._edge_inputs_and_scale: tuple[EdgeInputs, EdgeScale] | None = None
         self.self_loop_weight: float
         self.self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data.self_loop_weight
-        self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
+        self.dense_scale: tuple[Array, Array] = feature_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, Array | SparseFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._step_vectors: dict[int, Tensor] = {}
@@ -102,19 +101,20 @@ class EncoderData:
 
     def without_edges(self) -> EncoderData:
         """Return what a model needs of its training data to be used on other graphs: ids and scales, but no edges."""
-        data, graph = copy(self), self.graph
-        data._precomputed_edge_scale, data._precomputed_components = self.edge_scale, self.components
-        data.graph = Graph(np.zeros(len(graph) + 1, np.int32), np.empty(0, np.int32), graph.node_ids)
-        data._precomputed_transitions = data._part_of = None
-        data._inputs, data._prefixes, data._step_vectors, data.closed_walks = {}, {}, {}, {}
-        data.closed_walks_by_weights = ClosedWalkCache()
-        data.__dict__["components"] = self.components
-        for name in ("_inputs_and_scale", "transitions", "dense_rows", "has_inputs"):
-            data.__dict__.pop(name, None)
+        graph = Graph(np.zeros(len(self.graph) + 1, np.int32), np.empty(0, np.int32), self.graph.node_ids)
+        scales: Any = {"edge_scale": self.edge_scale, "dense_scale": self.dense_scale, "components": self.components}
+        data = EncoderData(graph, n_jobs=self.n_jobs, walk_vectors=self.walk_vectors, **scales)
+        data.training_data, data.uses_features = self.training_data, self.uses_features
+        data.learned_nodes, data.self_loop_weight = self.learned_nodes, self.self_loop_weight
         return data
 
-    @cached_property
+    @property
     def _inputs_and_scale(self) -> tuple[EdgeInputs, EdgeScale]:
+        if self._edge_inputs_and_scale is None:
+            self._edge_inputs_and_scale = self._make_edge_inputs()
+        return self._edge_inputs_and_scale
+
+    def _make_edge_inputs(self) -> tuple[EdgeInputs, EdgeScale]:
         features = self.graph.features
         if features is not None and not sp.issparse(features) and len(self.dense_scale[0]) == features.shape[1]:
             features = self.dense_rows  # nodes are compared by centered and scaled features
@@ -134,7 +134,7 @@ class EncoderData:
 
     def edge_inputs_of(self, weighting: EdgeWeighting) -> EdgeInputs:
         """Return the edge inputs that a weighting uses: the full table is expensive, and not needed where θ = 0."""
-        if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.any()):
+        if self._edge_inputs_and_scale is not None or bool(weighting.coefficients.any()):
             return self.edge_inputs
         return basic_edge_inputs(self.graph, self.transitions, self.self_loop_weight)
 
@@ -142,6 +142,12 @@ class EncoderData:
     def edge_scale(self) -> EdgeScale:
         """Names, mean and standard deviation of the edge inputs."""
         return self._inputs_and_scale[1] if self._precomputed_edge_scale is None else self._precomputed_edge_scale
+
+    @cached_property
+    def size(self) -> DataSize:
+        """The sizes of the training graph and its inputs, from which the work of a fit is counted."""
+        inputs = "features" if self.uses_features else "learned" if self.walk_vectors is None else "walks"
+        return data_size(self.graph, inputs, len(self.learned_nodes))
 
     @property
     def input_dim(self) -> int:
@@ -193,11 +199,10 @@ class EncoderData:
         """
         if self.training_data is not None:
             return self.training_data.components
-        features: Any = self.graph.features
-        if not self.uses_features or sp.issparse(features) or features.shape[1] < _WIDE or len(self.graph) > _FEW_NODES:
-            return None
-        if self._precomputed_components is not None:
+        if not isinstance(self._precomputed_components, str):
             return self._precomputed_components
+        if not self.uses_features or not uses_components(self.graph):
+            return None
         import torch
 
         from cge.training.torch_state import one_thread
@@ -211,11 +216,7 @@ class EncoderData:
     @cached_property
     def dense_rows(self) -> Array:
         """The dense features, centered, scaled, and with rows of unit length, `(n, f)`."""
-        rows = np.asarray(self.graph.features - self.dense_scale[0], np.float32)
-        rows /= self.dense_scale[1]
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        rows /= np.where(lengths > _MIN_LENGTH, lengths, np.float32(np.inf))[:, None]
-        return rows
+        return scaled_unit_rows(self.graph.features, self.dense_scale)
 
     def _walk_vectors_of_nodes(self, walk_vectors: Array) -> Array:
         """Return the walk vector of each node.
@@ -291,23 +292,3 @@ class EncoderData:
             edges = (self.graph, self.transitions, self.edge_inputs)
             self._step_vectors[seed] = make_step_vectors(*edges, inputs, seed, degrees)
         return self._step_vectors[seed]
-
-
-def _nodes_without_features(graph: Graph) -> Array:
-    """Return the nodes of the types of which no node has a feature, where other types have sparse features."""
-    if graph.node_types is None or not sp.issparse(graph.features):
-        return np.empty(0, np.int64)
-    features: Any = graph.features
-    featured = np.diff(features.indptr) > 0
-    has_features = np.bincount(graph.node_types, featured, minlength=len(graph.node_type_names)) > 0
-    return np.flatnonzero(~has_features[graph.node_types])
-
-
-def _dense_scale(features: Any) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each dense feature; both are empty for sparse features and for none."""
-    if features is None or sp.issparse(features):
-        return np.empty(0, np.float32), np.empty(0, np.float32)
-    mean, std = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
-    rounding = 1e-5 * np.abs(mean)  # the standard deviation of a constant column is not exactly 0
-    std = np.where(std > np.maximum(rounding, _MIN_SPREAD), std, np.inf)
-    return mean.astype(np.float32), std.astype(np.float32)

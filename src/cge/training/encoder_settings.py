@@ -14,6 +14,7 @@ from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER, Cl
 
 if TYPE_CHECKING:
     from cge.models.path_networks import PathWeighting
+    from cge.training.data_size import DataSize
 
 _WORK = 5e11  # multiplications of a training: about two minutes on two cores
 SEARCH_BUDGET = 2 * _WORK  # of all candidates of the model search at most
@@ -78,6 +79,12 @@ class ProblemSize:
     labeled: int  # training and validation labels
     classes: int
     input_dim: int = 0  # columns of the inputs, dense or sparse
+
+    @classmethod
+    def of(cls, data: DataSize, labeled: int, classes: int) -> ProblemSize:
+        """Return the sizes of the data of a fit, with its numbers of labels and classes."""
+        entries, columns = (data.entries // DENSE, data.columns) if data.dense else (data.entries, 0)
+        return cls(data.transitions, entries, columns, labeled, classes, data.columns)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ needs other nodes is left out: consistency losses, label propagation, and learne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,9 @@ from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.candidates import SELECTED, Candidate
 from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec
 from cge.training.cross_fitting import CrossFitEvaluator
+from cge.training.data_size import DataSize, labeled_size
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.slab_columns import HopRows
@@ -67,7 +70,8 @@ class LabeledData(EncoderData):
         loop_weight: float,
         n_jobs: int | None,
     ) -> None:
-        super().__init__(graph, "features", n_jobs, edge_scale=NO_EDGE_INPUTS, dense_scale=scale)
+        how: Any = {"edge_scale": NO_EDGE_INPUTS, "dense_scale": scale, "components": None}
+        super().__init__(graph, "features", n_jobs, **how)
         self.self_loop_weight = loop_weight
         self._rows_of_hop = rows_of_hop
 
@@ -76,10 +80,10 @@ class LabeledData(EncoderData):
         """The inputs of the labeled nodes, `(k, f)`."""
         return np.array(self.graph.features)
 
-    @property
-    def components(self) -> None:
-        """Inputs are the features themselves."""
-        return
+    @cached_property
+    def size(self) -> DataSize:
+        """The number of labeled nodes and of their features."""
+        return labeled_size(len(self.graph), self.input_dim)
 
     def propagated(self, weighting: NamedWeighting) -> Tensor:
         """Return the propagated inputs of the labeled nodes, `(k, f)`."""
@@ -110,6 +114,11 @@ class LabeledCrossFitEvaluator(CrossFitEvaluator):
     """Trains candidates on the rows of `LabeledData`, on all folds."""
 
     fold_evaluator = LabeledEvaluator
+
+
+def labeled_settings(settings: EncoderSettings) -> EncoderSettings:
+    """Return the settings of a fit on labeled rows: without label propagation."""
+    return replace(settings, label_propagation=False)
 
 
 def labeled_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:

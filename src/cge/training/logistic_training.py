@@ -23,13 +23,13 @@ from cge.arrays import Array
 from cge.models.classifiers import PathClassifier
 from cge.targets import Task
 from cge.training.classifier_registry import C_VALUES
-from cge.training.path_trainer import PathTrainer
+from cge.training.path_trainer import SingleTrainer
 from cge.training.torch_state import check_finite
 
 _OPTIONS = {"maxiter": 100, "maxcor": 20, "gtol": 1e-6, "ftol": 1e-12}  # of L-BFGS for a value of C
 
 
-class LogisticTrainer(PathTrainer):
+class LogisticTrainer(SingleTrainer):
     """Trains a `LogisticClassifier`; `rows (k, f)` are the propagated inputs of training and validation nodes.
 
     Large values of C take the longest, and end once `patience` of them are not better on the validation labels.

@@ -17,9 +17,7 @@ from cge.data.stored.folder import SLAB_COLUMNS
 from cge.graph import Graph
 from cge.models.row_products import BlockSizes, WalkMatrix, mean_product, walk_matrix
 from cge.parallel import split_blocks
-
-ROW_RANGE = 1 << 16  # rows that are read at once
-_MIN_LENGTH, _MIN_SPREAD = 1e-5, 1e-30  # as in `cge.training.encoder_data`
+from cge.training.dense_scale import ROW_RANGE, column_scale, inverse_lengths, scaled_rows, squared_lengths
 
 
 @dataclass(frozen=True)
@@ -33,34 +31,6 @@ class HopRows:
         """The place of each (b, k)."""
         pairs = [(b, k) for b, last in self.hops for k in range(last + 1)]
         return {pair: place for place, pair in enumerate(pairs)}
-
-
-def column_scale(slab: Any) -> Array:
-    """Return mean and standard deviation of the columns of a slab, `(2, s)` float32; inf for a constant column."""
-    ranges, count, width = split_blocks(len(slab), ROW_RANGE), max(len(slab), 1), slab.shape[1]
-    mean = sum((slab[a:b].sum(axis=0, dtype=np.float64) for a, b in ranges), np.zeros(width)) / count
-    squares = sum((np.square(slab[a:b] - mean).sum(axis=0) for a, b in ranges), np.zeros(width))
-    spread = np.sqrt(squares / count)
-    spread = np.where(spread > np.maximum(1e-5 * np.abs(mean), _MIN_SPREAD), spread, np.inf)
-    return np.stack([mean, spread]).astype(np.float32)
-
-
-def scaled_rows(slab: Any, scale: Array, first: int, stop: int) -> Array:
-    """Return rows of a slab, centered and scaled."""
-    return np.asarray((slab[first:stop] - scale[0]) / scale[1])
-
-
-def squared_lengths(slab: Any, scale: Array) -> Array:
-    """Return the squared length of the scaled rows of a slab, `(n,)` float64."""
-    ranges = split_blocks(len(slab), ROW_RANGE)
-    lengths = [np.square(scaled_rows(slab, scale, a, b), dtype=np.float64).sum(axis=1) for a, b in ranges]
-    return np.concatenate([*lengths, np.empty(0)])
-
-
-def inverse_lengths(squares: Array) -> Array:
-    """Return one divided by the length of each row of scaled features, 0 where that is 0, `(n,)` float32."""
-    lengths = np.sqrt(squares)
-    return np.where(lengths > _MIN_LENGTH, 1 / np.maximum(lengths, _MIN_LENGTH), 0.0).astype(np.float32)
 
 
 def fill_scaled(array: Any, degree: Array, exponent: float, rows: Callable[[int, int], Array]) -> None:

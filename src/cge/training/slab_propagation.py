@@ -19,7 +19,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.stored.folder import SLAB_COLUMNS, StoredGraph, open_graph
-from cge.data.stored.work_files import load_json, open_array, save_array, save_json
+from cge.data.stored.work_files import load_json, open_array, renamed, save_array, save_json
 from cge.engine import Engine
 from cge.errors import FileFormatError, InputError
 from cge.models.row_products import (
@@ -32,16 +32,8 @@ from cge.models.row_products import (
     walk_matrix,
 )
 from cge.parallel import resolve_jobs, split_blocks
-from cge.training.slab_columns import (
-    ROW_RANGE,
-    HopRows,
-    column_scale,
-    fill_scaled,
-    inverse_lengths,
-    labeled_rows,
-    scaled_rows,
-    squared_lengths,
-)
+from cge.training.dense_scale import ROW_RANGE, column_scale, inverse_lengths, scaled_rows, squared_lengths
+from cge.training.slab_columns import HopRows, fill_scaled, labeled_rows
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -202,12 +194,15 @@ class SlabTasks:
 
     def propagate(self, output: Output) -> None:
         """Write the propagated columns of an output, or the squared lengths of its rows."""
-        path, temporary = self.folder / output.file, self.folder / f"{output.file}.tmp.npy"
-        if path.exists():
-            return
+        path = self.folder / output.file
+        if not path.exists():
+            with renamed(path) as temporary:
+                self._write_output(output, temporary)
+
+    def _write_output(self, output: Output, path: Path) -> None:
         b, width, only_lengths = output.normalization, self._width(output), output.matrix is None and not output.reach
         squares = np.zeros(self.stored.num_nodes if only_lengths else 0)
-        result = FileArray.create(temporary, (self.stored.num_nodes, 0 if only_lengths else width), np.float32)
+        result = FileArray.create(path, (self.stored.num_nodes, 0 if only_lengths else width), np.float32)
         for low, high in split_blocks(width, self.blocks.width):
             with self._arrays(high - low, 3) as (inputs, total, other):
                 fill_scaled(inputs, self.matrix.degree, -b, partial(self._columns, output, (low, high)))
@@ -222,8 +217,7 @@ class SlabTasks:
                     rows[:, low:high] = part
                     result[first:stop] = rows
         if only_lengths:
-            save_array(temporary, squares)
-        temporary.replace(path)
+            save_array(path, squares)
 
     def _width(self, output: Output) -> int:
         if output.reach:

@@ -7,10 +7,10 @@ import numpy as np
 from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
+from cge.training.data_size import WALK_DIM
 from cge.training.encoder_settings import MAX_FACTORIZED_NODES
 from cge.training.walk_embedding import factorize_edges, factorize_walks
 
-WALK_DIM = 128
 _ROUNDING = 1e-3  # absolute values up to this are rounding of zero
 
 

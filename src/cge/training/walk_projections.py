@@ -13,13 +13,14 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.stored.folder import SLAB_COLUMNS, StoredGraph, open_graph
-from cge.data.stored.work_files import finish_array, load_json, save_json, sha256
+from cge.data.stored.work_files import load_json, renamed, save_json, sha256
 from cge.engine import Engine
 from cge.errors import InputError
 from cge.models.row_products import FileArray, mean_product
 from cge.parallel import split_blocks
 from cge.randomness import generator
-from cge.training.slab_columns import ROW_RANGE, fill_scaled
+from cge.training.dense_scale import ROW_RANGE
+from cge.training.slab_columns import fill_scaled
 from cge.training.slab_propagation import Progress, SlabTasks, run_tasks
 
 # Steps of walks (long ones suit sparse graphs, short ones dense graphs), every how many slabs are of short walks, and
@@ -65,12 +66,11 @@ class _ProjectionTasks(SlabTasks):
             random = generator(seed, "projections", number, first // ROW_RANGE)
             return np.asarray(random.standard_normal((stop - first, width), np.float32))
 
-        result = FileArray.create(path.with_name(path.name + ".tmp"), (self.stored.num_nodes, width), np.float32)
-        with self._arrays(width, 2) as (current, other):
+        with renamed(path) as temporary, self._arrays(width, 2) as (current, other):
+            result = FileArray.create(temporary, (self.stored.num_nodes, width), np.float32)
             fill_scaled(current, self.matrix.degree, EXPONENT, random_rows)
             for _ in range(SHORT if number % SHORT_EVERY == SHORT_EVERY - 1 else LONG):
                 mean_product(self.matrix, current, other, self.blocks, self.n_jobs)
                 current, other = other, current
             for first, stop in split_blocks(self.stored.num_nodes, ROW_RANGE):
                 result[first:stop] = current[first:stop]
-        finish_array(path)

@@ -45,15 +45,13 @@ class WeightingSearch:
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         self.evaluator, self.task, self.data = evaluator, evaluator.task, evaluator.data
-        task, data, settings = self.task, self.data, evaluator.settings
-        inputs = "features" if data.uses_features else "learned" if data.walk_vectors is None else "walks"
-        counts = len(task.train), len(task.validation), len(task.folds)
-        graph = data.graph.features is not None, inputs, data.graph.num_relations > 1
-        problem = SearchProblem(evaluator.work.size, *counts, *graph)
-        self.candidates = list_candidates(problem, settings)
+        task, settings = self.task, evaluator.settings
+        labels = len(task.train), len(task.validation)
+        self.problem = SearchProblem.of(self.data.size, evaluator.work.size, labels, len(task.folds))
+        self.candidates = list_candidates(self.problem, settings)
         final_candidate = self.candidates[-1]
         self.state = SearchState(
-            reference=reference_name(settings, inputs, len(task.validation)),
+            reference=reference_name(settings, self.problem.inputs, self.problem.n_validation),
             label_propagation=final_candidate.label_propagation == "yes",
             classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )

@@ -56,6 +56,8 @@ class EdgeOptions:
     usual_names: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.edge_features, str):
+            raise InputError(parameter="edge_features", expected="a list of columns", found=self.edge_features)
         if self.ids not in ("auto", "int", "str"):
             raise InputError(parameter="ids", expected="'auto', 'int' or 'str'", found=self.ids)
         if self.weight is not None and self.weighted is False:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,7 @@ def read_graph(
         As for `read_features`. A node that has features but no edge becomes an isolated node. {node type: path} reads
         features per node type, of different widths.
     nodes : path, optional
-        All node ids, one per row, in the order of the graph; isolated nodes are kept by it. Ids that occur in edges or
-        features only are then an error.
+        All node ids, one per row, in the order of the graph, isolated ones included; other ids are then an error.
     directed : bool
         False enters each edge in both directions; an adjacency matrix must then be symmetric.
     weighted : bool, optional
@@ -80,10 +79,8 @@ def read_graph(
         Columns, by name or by number from 1.
     ids : {"auto", "int", "str"}
         "auto" reads ids as integers if those of the first row are.
-    header : bool, optional
-        Whether the first row names the columns; None infers it.
-    delimiter : str, optional
-        One character; a space means runs of blanks; None infers it.
+    header, delimiter : optional
+        Whether the first row names the columns, and one character (a space: runs of blanks); None infers them.
     comment : str, optional
         Lines that start with it are skipped; None means that there are none.
     self_loops : bool
@@ -96,11 +93,10 @@ def read_graph(
         With `directed`: also enter each edge in reverse, with the edge type "rev_…".
     missing_features : {"error", "zero", "mean"}
         Features of nodes that have no row in the table: an error, zeros, or the mean of the other rows.
-    attributes : path, optional
+    attributes, attribute_columns : path and sequence of str, optional
         A table of nodes and their attributes, instead of `features`: numbers, dates, categories and text become
-        features (scaled, one-hot, TF-IDF). `graph.encoder` makes those of new nodes.
-    attribute_columns : sequence of str, optional
-        Only these columns; a name after a minus sign is left out.
+        features (scaled, one-hot, TF-IDF); only these columns, and none whose name follows a minus sign.
+        `graph.encoder` makes those of new nodes.
 
     Examples
     --------
@@ -112,16 +108,10 @@ def read_graph(
     Graph(3 nodes, 2 undirected edges, weighted)
     """
     text = TextOptions(header, delimiter, comment)
-    if isinstance(edge_features, str):
-        raise InputError(parameter="edge_features", expected="a list of columns", found=edge_features)
-    options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, tuple(edge_features))
-    if _is_stored(edges):
-        arguments = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
-        return _read_stored(edges, arguments | {"directed": directed or None, "options": options})[0]
+    options = EdgeOptions(source, target, weight, edge_type, weighted, ids, text, edge_features)
     flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
-    flags |= {"missing_features": missing_features, "node_types": node_types}
-    flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
-    return _read(edges, features, nodes=nodes, options=options, **flags)[0]
+    flags |= {"nodes": nodes, "node_types": node_types, "missing_features": missing_features}
+    return _read(edges, features, options, attributes, attribute_columns, **flags)[0]
 
 
 def read_graph_with_summary(
@@ -139,21 +129,35 @@ def read_graph_with_summary(
     attribute_columns: Sequence[str] = (),
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
-    options = options or EdgeOptions()
-    if _is_stored(edges):
-        arguments = {"features": features, "nodes": nodes, "node_types": node_types, "attributes": attributes}
-        return _read_stored(edges, arguments | {"directed": directed or None, "options": options})
-    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
-    flags |= {"node_types": node_types, "reverse_edges": reverse_edges, "missing_features": missing_features}
-    flags |= {"attributes": attributes, "attribute_columns": attribute_columns}
-    graph, loaded, forward, notes = _read(edges, features, nodes=nodes, options=options, **flags)
-    node_path = None if nodes is None else file_path(nodes)
-    summary = summarize_edges(_path_of(edges), loaded, forward, self_loops, options, node_path)
-    return graph, replace(summary, notes=(*summary.notes, *notes))
+    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops, "reverse_edges": reverse_edges}
+    flags |= {"nodes": nodes, "node_types": node_types, "missing_features": missing_features}
+    graph, summarize = _read(edges, features, options or EdgeOptions(), attributes, attribute_columns, **flags)
+    return graph, summarize()
 
 
-def _is_stored(edges: FilePath | Mapping[str, FilePath]) -> bool:
-    return not isinstance(edges, Mapping) and (file_path(edges) / "graph.json").is_file()
+def _read(
+    edges: FilePath | Mapping[str, FilePath],
+    features: FilePath | Mapping[str, FilePath] | None,
+    options: EdgeOptions,
+    attributes: FilePath | None,
+    attribute_columns: Sequence[str],
+    **flags: Any,
+) -> tuple[Graph, Callable[[], EdgeSummary]]:
+    """Return a graph, from files or stored, and a function that summarizes how its edges were read."""
+    nodes, directed = flags["nodes"], flags["directed"]
+    if not isinstance(edges, Mapping) and (file_path(edges) / "graph.json").is_file():
+        arguments = {"features": features, "nodes": nodes, "node_types": flags["node_types"], "attributes": attributes}
+        stored, stored_summary = _read_stored(edges, arguments | {"directed": directed or None, "options": options})
+        return stored, lambda: stored_summary
+    tables: dict[str, Any] = {"attributes": attributes, "attribute_columns": attribute_columns}
+    graph, loaded, forward, notes = _read_files(edges, features, options=options, **flags, **tables)
+
+    def summarize() -> EdgeSummary:
+        node_path = None if nodes is None else file_path(nodes)
+        summary = summarize_edges(_path_of(edges), loaded, forward, flags["self_loops"], options, node_path)
+        return replace(summary, notes=(*summary.notes, *notes))
+
+    return graph, summarize
 
 
 def _read_stored(folder: Any, arguments: Mapping[str, Any]) -> tuple[Graph, EdgeSummary]:
@@ -179,7 +183,7 @@ def _path_of(edges: FilePath | Mapping[str, FilePath]) -> Path:
     return Path(", ".join(str(file_path(each)) for each in paths))
 
 
-def _read(
+def _read_files(
     edges: FilePath | Mapping[str, FilePath],
     features: FilePath | Mapping[str, FilePath] | None,
     *,

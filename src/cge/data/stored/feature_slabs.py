@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from cge.data.files.text_fields import Field
 from cge.data.stored.edge_chunks import checked
 from cge.data.stored.folder import SLAB_COLUMNS
 from cge.data.stored.id_table import IdTable
-from cge.data.stored.work_files import create_array, finish_array
+from cge.data.stored.work_files import create_array, renamed
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 
 
@@ -79,7 +80,16 @@ def write_slabs(folder: Path, files: FeatureFiles, ids: IdTable, how: str, max_r
     bounds = [(first, min(first + SLAB_COLUMNS, width)) for first in range(0, width, SLAB_COLUMNS)]
     paths = [folder / f"x-{number:04d}.npy" for number in range(len(bounds))]
     shapes = [(count, stop - first) for first, stop in bounds]
-    slabs = [create_array(path, shape, np.float32) for path, shape in zip(paths, shapes, strict=True)]
+    with ExitStack() as stack:
+        temporary = [stack.enter_context(renamed(path)) for path in paths]
+        slabs = [create_array(path, shape, np.float32) for path, shape in zip(temporary, shapes, strict=True)]
+        _fill_slabs(slabs, bounds, files, ids, how, max_rows)
+
+
+def _fill_slabs(
+    slabs: list[Array], bounds: list[tuple[int, int]], files: FeatureFiles, ids: IdTable, how: str, max_rows: int
+) -> None:
+    count = len(ids)
 
     def put(rows: Any, values: Array, path: Path) -> None:
         with np.errstate(over="ignore"):
@@ -99,10 +109,9 @@ def write_slabs(folder: Path, files: FeatureFiles, ids: IdTable, how: str, max_r
             put(slice(first, first + max_rows), files.array[first : first + max_rows], files.paths[0])
     else:
         _write_tables(files, ids, how, max_rows, put, slabs)
-    for slab, path in zip(slabs, paths, strict=True):
+    for slab in slabs:
         if isinstance(slab, np.memmap):
             slab.flush()
-        finish_array(path)
 
 
 def _write_tables(files: FeatureFiles, ids: IdTable, how: str, max_rows: int, put: Any, slabs: list[Array]) -> None:

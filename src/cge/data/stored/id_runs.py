@@ -16,17 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cge.arrays import Array
+from cge.data.stored.work_files import renamed
 
 _SAMPLES = 64  # ids of each run, for every range, from which the bounds of ranges are chosen
 
 
 def save_run(path: Path, ids: pa.Array) -> None:
     """Write a run as an Arrow file."""
-    temporary = path.with_name(path.name + ".tmp")
     batch = pa.record_batch([ids], names=["id"])
-    with pa.OSFile(str(temporary), "wb") as stream, pa.ipc.new_file(stream, batch.schema) as writer:
+    with (
+        renamed(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as stream,
+        pa.ipc.new_file(stream, batch.schema) as writer,
+    ):
         writer.write_batch(batch)
-    temporary.replace(path)
 
 
 def open_run(path: Path) -> pa.Array:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cge.arrays import Array
-from cge.errors import UnknownNodeError, format_value
+from cge.errors import UnknownNodeError
 
 GROUP_ROWS = 1 << 17  # ids in a row group, which is read at once
 
@@ -21,9 +21,9 @@ class IdWriter:
     """Writes ids, which ascend, to a Parquet file; `metadata` describes them for `IdTable`."""
 
     def __init__(self, path: Path, kind: pa.DataType) -> None:
-        self.path, self.count, self.first_ids, self.is_range = path, 0, list[Any](), pa.types.is_integer(kind)
+        self.count, self.first_ids, self.is_range = 0, list[Any](), pa.types.is_integer(kind)
         self._rest = pa.array([], kind)
-        self._writer = pq.ParquetWriter(path.with_name(path.name + ".tmp"), pa.schema([("id", kind)]))
+        self._writer = pq.ParquetWriter(path, pa.schema([("id", kind)]))
 
     def write(self, ids: pa.Array) -> None:
         """Append ids."""
@@ -41,11 +41,10 @@ class IdWriter:
         self._writer.write_table(pa.table({"id": group}), row_group_size=GROUP_ROWS)
 
     def close(self) -> dict[str, Any]:
-        """Write the rest, rename the file and return its metadata."""
+        """Write the rest and return the metadata of the file."""
         if len(self._rest):
             self._write_group(len(self._rest))
         self._writer.close()
-        self.path.with_name(self.path.name + ".tmp").replace(self.path)
         return {"first_ids": self.first_ids, "range": self.is_range, "count": self.count}
 
 
@@ -109,7 +108,3 @@ class IdTable:
         with pq.ParquetFile(self._path) as file:
             for group in groups:
                 yield group, file.read_row_group(group, ["id"])["id"].combine_chunks()
-
-    def first_texts(self) -> list[str]:
-        """Return the first five ids as text."""
-        return [format_value(value) for value in self.slice(0, min(5, self.count)).tolist()]

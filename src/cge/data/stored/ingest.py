@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cge.arrays import Array
 from cge.csr import index_dtype
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions
@@ -39,9 +37,18 @@ from cge.data.stored.folder import FORMAT, FORMAT_VERSION, StoredGraph, open_gra
 from cge.data.stored.id_runs import merge_runs, open_run, save_run
 from cge.data.stored.id_table import IdTable, IdWriter
 from cge.data.stored.row_blocks import Entries, concatenate, entries_of, entry_files, partition, sort_block
-from cge.data.stored.work_files import create_array, finish_array, load_json, open_array, save_array, save_json, sha256
+from cge.data.stored.work_files import (
+    join_arrays,
+    load_json,
+    open_array,
+    renamed,
+    save_array,
+    save_json,
+    sha256,
+    temporary_name,
+)
 from cge.engine import Engine, LocalEngine
-from cge.errors import FileFormatError, InputError, disk_hint
+from cge.errors import FileFormatError, InputError, Message, Spelling, disk_hint
 from cge.parallel import resolve_jobs
 
 Progress = Callable[[str, int, int | None], None]  # name of a stage, how much is done, of how much
@@ -103,7 +110,7 @@ def ingest(
     except OSError as error:
         if isinstance(error, FileFormatError):
             raise
-        hint = f"{disk_hint(error)} folder; the same command continues"
+        hint = Message(f"{disk_hint(error)} folder; the same ", Spelling("call", "command"), " continues")
         raise InputError(f"{folder} cannot be written ({error.strerror or error})", hint=hint) from None
 
 
@@ -163,7 +170,7 @@ class _Ingest:
                     path.unlink()
             plan = None
         used = self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir()))
-        if used and plan is None and not (self.work / "plan.json.tmp").exists():
+        if used and plan is None and not temporary_name(self.work / "plan.json").exists():
             raise InputError(f"{self.folder} exists and is not empty", hint="give another folder, or remove it")
         self.work.mkdir(parents=True, exist_ok=True)
         save_json(self.work / "plan.json", self.plan)
@@ -204,19 +211,18 @@ class _Ingest:
         """Merge the ids of all chunks, of the node list and of features; write the number of each id of each chunk."""
         runs = [open_run(self.work / f"chunk-{number}.arrow") for number in range(count)]
         others = self._other_ids(runs)
-        writer = IdWriter(self.folder / "ids.parquet", runs[0].type)
-        numbers = [(self.work / f"numbers-{number}.tmp").open("wb") for number in range(count)]
         items, done = sum(map(len, runs)) + sum(map(len, others)), 0
-        for ids, parts in merge_runs([*runs, *others], max(self.usable // _ID_BYTES, 1 << 10)):
-            writer.write(ids)
-            for stream, part in zip(numbers, parts, strict=False):
-                stream.write(part.astype(np.int64).tobytes())
-            done += sum(map(len, parts))
-            self.progress("numbering ids", done, items)
-        for number, stream in enumerate(numbers):
-            stream.close()
-            (self.work / f"numbers-{number}.tmp").replace(self.work / f"numbers-{number}")
-        return writer.close()
+        with ExitStack() as stack:
+            writer = IdWriter(stack.enter_context(renamed(self.folder / "ids.parquet")), runs[0].type)
+            paths = [stack.enter_context(renamed(self.work / f"numbers-{number}")) for number in range(count)]
+            numbers = [stack.enter_context(path.open("wb")) for path in paths]
+            for ids, parts in merge_runs([*runs, *others], max(self.usable // _ID_BYTES, 1 << 10)):
+                writer.write(ids)
+                for stream, part in zip(numbers, parts, strict=False):
+                    stream.write(part.astype(np.int64).tobytes())
+                done += sum(map(len, parts))
+                self.progress("numbering ids", done, items)
+            return writer.close()
 
     def _other_ids(self, runs: list[pa.Array]) -> list[pa.Array]:
         """Return the runs of ids that are not in edges: of the node list, and of features."""
@@ -309,7 +315,8 @@ class _Ingest:
         save_array(self.folder / "indptr.npy", indptr)
         for name, present in (("indices", True), ("weights", self.files.weighted), ("types", self.files.typed)):
             if present:
-                self._join(name, blocks, entries)
+                parts = [open_array(self.work / f"{name}-{block}.npy") for block in range(blocks)]
+                join_arrays(self.folder / f"{name}.npy", parts)
         if self.labels is not None:
             self._write_labels(self.labels, IdTable(self.folder / "ids.parquet", ids))
         names = sorted(path.name for path in self.folder.iterdir() if path.suffix in (".npy", ".parquet"))
@@ -327,16 +334,6 @@ class _Ingest:
         metadata |= {"rows": load_json(self.work / "chunks.json")["rows"]}
         save_json(self.folder / "graph.json", metadata)
         shutil.rmtree(self.work)
-
-    def _join(self, name: str, blocks: int, entries: int) -> None:
-        parts = [open_array(self.work / f"{name}-{block}.npy") for block in range(blocks)]
-        path, ends = self.folder / f"{name}.npy", np.cumsum([0, *map(len, parts)]).tolist()
-        joined: Array = create_array(path, (entries,), parts[0].dtype)
-        for part, (start, stop) in zip(parts, pairwise(ends), strict=True):
-            joined[start:stop] = part
-        with suppress(AttributeError):
-            joined.flush()  # type: ignore[attr-defined]
-        finish_array(path)
 
     def _write_labels(self, path: Path, ids: IdTable) -> None:
         table = read_label_table(path, self.text_ids, TextOptions(comment=self.options.edges.text.comment))

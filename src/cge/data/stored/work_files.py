@@ -1,10 +1,17 @@
-"""Files of a computation that continues after an interruption: complete under their names, or not there."""
+"""Files of a computation that continues after an interruption: complete under their names, or not there.
+
+They can be computed again, so that they need no lock, and most of them need not be on the disk before they get their
+names: `cge.store.atomic` writes the files that users keep.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +22,33 @@ from cge.arrays import Array
 _HASH_BYTES = 1 << 22
 
 
+@contextmanager
+def renamed(path: Path) -> Iterator[Path]:
+    """Yield the temporary name of a file, `temporary_name`; rename the file when it has been written."""
+    temporary = temporary_name(path)
+    yield temporary
+    temporary.replace(path)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return the name that a file has until it is complete; the next attempt to write the file overwrites it."""
+    return path.with_name(path.name + ".tmp")
+
+
 def save_array(path: Path, array: Array) -> None:
-    """Write an array under a temporary name and rename it."""
-    temporary, rows = path.with_name(path.name + ".tmp"), np.ascontiguousarray(array)
-    with temporary.open("wb") as stream:
+    """Write an array."""
+    rows = np.ascontiguousarray(array)
+    with renamed(path) as temporary, temporary.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(rows))
         stream.write(rows.tobytes() if not rows.size else rows.data)  # `np.save` does not say why it fails
-    temporary.replace(path)
 
 
 def save_json(path: Path, content: Any) -> None:
-    """Write JSON under a temporary name and rename it, when it is on the disk."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w") as stream:
+    """Write JSON; it gets its name when it is on the disk."""
+    with renamed(path) as temporary, temporary.open("w") as stream:
         json.dump(content, stream, indent=2, sort_keys=True)
         stream.flush()
         os.fsync(stream.fileno())
-    temporary.replace(path)
 
 
 def load_json(path: Path) -> Any:
@@ -43,22 +60,27 @@ def load_json(path: Path) -> Any:
 
 
 def create_array(path: Path, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Create a memory-mapped `.npy` file under its temporary name; `finish_array` renames it."""
-    temporary = path.with_name(path.name + ".tmp")
+    """Create a memory-mapped `.npy` file."""
     if not np.prod(shape):  # an empty file cannot be mapped
-        with temporary.open("wb") as stream:
+        with path.open("wb") as stream:
             np.save(stream, np.empty(shape, dtype))
         return np.empty(shape, dtype)
-    array = np.lib.format.open_memmap(temporary, "w+", dtype, shape)
+    array = np.lib.format.open_memmap(path, "w+", dtype, shape)
     if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would end the process later
-        with temporary.open("r+b") as stream:
-            os.posix_fallocate(stream.fileno(), 0, temporary.stat().st_size)
+        with path.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
     return array
 
 
-def finish_array(path: Path) -> None:
-    """Give a file of `create_array` its name."""
-    path.with_name(path.name + ".tmp").replace(path)
+def join_arrays(path: Path, parts: Sequence[Array]) -> None:
+    """Write arrays, one after the other, as one."""
+    ends = np.cumsum([0, *map(len, parts)]).tolist()
+    with renamed(path) as temporary:
+        joined = create_array(temporary, (ends[-1],), parts[0].dtype)
+        for part, (start, stop) in zip(parts, pairwise(ends), strict=True):
+            joined[start:stop] = part
+        if isinstance(joined, np.memmap):
+            joined.flush()
 
 
 def open_array(path: Path) -> Array:
