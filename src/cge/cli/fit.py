@@ -183,13 +183,14 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
 
 def read_label_dict(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
     """Return {node id: name of its class}, or a list of names in a multilabel task, and notes about the file."""
-    from cge.data.splits import labeled
+    import numpy as np
+
+    from cge.targets import class_target
 
     codes, names, notes = files.read_labels(path, graph)
-    ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
-    if codes.ndim == 1:
-        return {ids[node]: names[codes[node]] for node in nodes}, notes
-    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}, notes
+    target = class_target(codes, np.array(names, object))
+    nodes = target.labeled(codes).nonzero()[0]
+    return dict(zip(graph.node_ids[nodes].tolist(), target.decode(codes[nodes]), strict=True)), notes
 
 
 def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_labels: dict[Any, Any]) -> list[str]:
@@ -205,10 +206,11 @@ def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_la
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
     refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
+    candidates = len(task.plan.candidates)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         try:
-            with FitProgress(checkpoint, refit, visible, len(task.plan.candidates)) as progress:
+            with FitProgress(checkpoint, task.labels.target, refit, visible, candidates) as progress:
                 model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
         except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
             hint = "leave out --resume to start again, or give --out another folder"

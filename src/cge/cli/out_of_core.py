@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cge.engine import Engine
     from cge.estimators.stored_model import StoredModel
     from cge.graph import Graph
+    from cge.targets import Target
 
 _PANEL = "Graphs larger than memory"
 
@@ -129,7 +130,7 @@ def fit_out_of_core(
         return
     print_notes([] if quiet or as_json else [note])
     with output_folder(out) as folder:
-        summary, notes = _fit(model, stored, files, labels, folder, options, sys.stderr.isatty() and not quiet)
+        summary, notes, target = _fit(model, stored, files, labels, folder, options, sys.stderr.isatty() and not quiet)
     if as_json:
         print_json(summary | {"notes": [note, *notes]})
     elif not quiet:
@@ -139,7 +140,7 @@ def fit_out_of_core(
         described = describe_labels(counts, summary["refitted"], "", cross_validated=summary["cross_validated"])
         rows.append(("labels", described))
         rows += [("weighting", summary["weighting"]), ("classifiers", ", ".join(summary["classifiers"]))]
-        rows += [] if accuracy is None else [("validation accuracy", f"{accuracy:.1%}")]
+        rows += [] if accuracy is None else [(f"validation {target.validation_metric}", target.format_score(accuracy))]
         print_pairs([*rows, ("time", f"{summary['seconds']:.1f} s"), ("memory", format_bytes(summary["peak_bytes"]))])
 
 
@@ -151,8 +152,8 @@ def _fit(
     out: Path,
     options: LargeGraphs,
     visible: bool,
-) -> tuple[dict[str, Any], list[str]]:
-    """Fit and save a model; return its summary and notes."""
+) -> tuple[dict[str, Any], list[str], Target]:
+    """Fit and save a model; return its summary, notes and target."""
     from cge.estimators.stored_fit import fit_stored
 
     start, limit, work = time.perf_counter(), options.limit, out / "work"
@@ -175,7 +176,7 @@ def _fit(
     refitted = encoder.log.selection_history is not None
     summary |= {"refitted": refitted, "cross_validated": encoder.log.cross_validated}
     summary |= {"seconds": time.perf_counter() - start, "peak_bytes": _peak()}
-    return summary, [note for _, notes in read for note in notes]
+    return summary, [note for _, notes in read for note in notes], encoder.target
 
 
 def _labels(files: Files, path: str, stored: StoredGraph) -> tuple[dict[Any, Any], list[str]]:

@@ -164,7 +164,7 @@ class EncoderFit:
     def _may_correct_priors(self) -> bool:
         """Return whether class scores may be adjusted to the class frequencies of the validation labels."""
         target, correct = self.labels.target, self.model.prior_correction
-        possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
+        possible = len(self.labels.validation) and target.exclusive_classes and self.model.class_weight != "balanced"
         return correct is True or bool(correct and possible and target.scoring is None)
 
     def _evaluator(
@@ -179,8 +179,8 @@ class EncoderFit:
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *outer_folds)]
-        labels, classes = torch.from_numpy(codes), len(self.labels.classes)
-        task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
+        labels = torch.from_numpy(codes)
+        task = Task(self.graph, None, labels, self.labels.target, parts[0], parts[1], parts[2:])
         arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
         if cv_folds:
             return CrossFitEvaluator(*arguments, folds=cv_folds)

@@ -122,8 +122,8 @@ class LabeledFit(EncoderFit):
 
     def _evaluator(self, train_idx: Array, validation_idx: Array, cv_folds: Any = ()) -> CandidateEvaluator:
         train, validation = (torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx))
-        labels, classes = torch.from_numpy(self.labels.codes), len(self.labels.classes)
-        task = Task(self.graph, None, labels, classes, train, validation, [], target=self.labels.target)
+        labels = torch.from_numpy(self.labels.codes)
+        task = Task(self.graph, None, labels, self.labels.target, train, validation, [])
         arguments = task, self.data, self.settings, self._class_weights(train_idx), self._train
         if cv_folds:
             return LabeledCrossFitEvaluator(*arguments, folds=cv_folds)

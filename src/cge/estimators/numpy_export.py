@@ -54,13 +54,8 @@ def write_atlas(estimator: Any, file: str | Path, vectors: bool) -> None:
     labels = np.full(len(ids), "", object)
     train = estimator.fitted_.train
     labels[train.nodes] = ["; ".join(map(str, names)) for names in target.names(train.matrix)]
-    columns: dict[str, Any] = {"node": ids}
-    if target.kind == "regression":
-        columns["value"] = outputs[:, 0]
-    else:
-        predicted = target.listed(outputs)
-        columns["class"] = ["; ".join(map(str, each)) if isinstance(each, list) else str(each) for each in predicted]
-        columns |= {"confidence": target.confidence(outputs), "training_label": labels.tolist()}
+    columns: dict[str, Any] = {"node": ids, **target.prediction_columns(outputs, text=True)}
+    columns["training_label"] = labels.tolist()
     columns |= dict(zip("xy", _principal_components(embedding).T, strict=True))
     if vectors:
         columns |= {f"v{place}": column for place, column in enumerate(np.ascontiguousarray(embedding.T))}

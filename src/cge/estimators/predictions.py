@@ -22,6 +22,7 @@ from cge.estimators.fitted_model import FittedModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
 from cge.targets import Target
+from cge.targets.presentation import short_floats
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "no information")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
@@ -29,7 +30,7 @@ _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of a model for some nodes.
+    """Predictions of a model for some nodes; in regression the probabilities are values.
 
     Attributes
     ----------
@@ -72,23 +73,32 @@ class Predictions:
         return [EVIDENCE[code] for code in self.evidence.tolist()]
 
     def columns(self) -> dict[str, Any]:
-        """Return them as columns of a table: classes are numbers, text, or lists of text."""
+        """Return them as columns of a table: classes are numbers, text, or lists of text; or values."""
         from cge.store.export_formats import checked_texts
 
         ids = self.nodes if self.nodes.dtype.kind == "i" else checked_texts(self.nodes)
-        evidence, columns = self.evidence_names(), self.probabilities.T
-        if self.target.kind == "regression":
-            return {"node": ids, "value": columns[0], "evidence": evidence}
-        predicted: Any = self.predicted
-        if self.target.multilabel:
-            predicted = [[str(name) for name in row] for row in predicted]
-        elif self.classes.dtype.kind in "if":
-            predicted = np.asarray(predicted, self.classes.dtype)
-        else:
-            predicted = [str(name) for name in predicted]
-        names = [f"probability_{name}" for name in self.classes.tolist()]
-        table = {"node": ids, "class": predicted, "confidence": self.confidence, "evidence": evidence}
-        return table | dict(zip(names, columns, strict=True))
+        probabilities = self.target.probability_columns(self.probabilities).items()
+        table = {"node": ids, **self.target.prediction_columns(self.probabilities), "evidence": self.evidence_names()}
+        return table | {f"probability_{name}": column for name, column in probabilities}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return them as JSON objects, one for each node."""
+        probabilities = self.target.probability_columns(self.probabilities)
+        names, columns = list(probabilities), zip(*map(short_floats, probabilities.values()), strict=True)
+        values = self.target.prediction_values(self.probabilities)
+        table = {"node": self.nodes.tolist(), **values, "evidence": self.evidence_names()}
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        if not probabilities:
+            return rows
+        return [
+            row | {"probabilities": dict(zip(names, own, strict=True))} for row, own in zip(rows, columns, strict=True)
+        ]
+
+    def texts(self, count: int) -> dict[str, list[str]]:
+        """Return the first of them as columns of text."""
+        columns = {"node": list(map(str, self.nodes[:count].tolist()))}
+        columns |= self.target.prediction_texts(self.probabilities[:count])
+        return columns | {"evidence": self.evidence_names()[:count]}
 
 
 def predict_nodes(
