@@ -351,7 +351,13 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
     arguments: list[Any] = []
 
     def fake(
-        network: TwoLayerNetwork, features: Any, labels: Tensor, train: Tensor, validation: Tensor, settings: Any
+        network: TwoLayerNetwork,
+        features: Any,
+        labels: Tensor,
+        _: Any,
+        train: Tensor,
+        validation: Tensor,
+        settings: Any,
     ) -> Any:
         arguments.extend([network, features, labels, train, validation, settings])
         return torch.from_numpy(random_matrix(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1

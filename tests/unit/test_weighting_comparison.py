@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 
 import cge
 from cge.explain.weighting_comparison import Gain, WeightingComparison
-from cge.targets import SingleLabel
+from cge.targets import MultiLabel, Regression, SingleLabel
 from cge.training.candidate_evaluation import CandidateEvaluator
 from tests.fixtures import (
     PLANTED_NODES,
@@ -72,7 +72,7 @@ def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
         "(95 % confidence interval of the difference: +1.0 to +3.0 percentage points)"
     )
     assert Gain.between(correct[:1], baseline[:1], SINGLE) is None
-    assert Gain.from_mean(0.0, float("inf"), 1) is None
+    assert Gain.from_mean(0.0, float("inf"), 1, SINGLE) is None
 
 
 def test_the_interval_has_a_width_where_both_are_correct_on_the_same_nodes() -> None:
@@ -90,6 +90,20 @@ def test_the_interval_has_a_width_where_both_are_correct_on_the_same_nodes() -> 
     assert narrow is not None
     assert wide is not None
     assert wide.low < narrow.low < 1 / 3 < narrow.high < wide.high
+
+
+def test_a_gain_in_r2_has_a_normal_interval_and_no_percentages() -> None:
+    random, target = np.random.default_rng(0), Regression(np.array(["value"]))
+    own, uniform = 1 - random.normal(size=(2, 50)) ** 2
+    gain = Gain.between(own, uniform, target)
+    assert gain is not None
+    error = np.std(own - uniform, ddof=1) / np.sqrt(50)
+    assert (gain.low, gain.high) == pytest.approx((own - uniform).mean() + 1.959963985 * error * np.array([-1, 1]))
+    assert str(Gain(-0.04, -1.2, 1.12, 50, words=target.words)) == (
+        "0.040 worse in R² than uniform weights on 50 labels "
+        "(95 % confidence interval of the difference: −1.200 to +1.120, which includes 0)"
+    )
+    assert "words" not in gain.to_dict()
 
 
 def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
@@ -268,6 +282,10 @@ def test_collapsed_weights_are_reported() -> None:
             "(contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
         ),
     ]
-    multilabel: dict[str, Any] = EDGES_AND_HOPS | {"centered": False}
-    expected = "least (contribution to the predicted score, averaged over nodes)."
-    assert WeightingComparison(gain=None, **multilabel).sentences()[-1].endswith(expected)
+    for kind, contribution in (
+        (MultiLabel, "contribution to the predicted score"),
+        (Regression, "predicted value, in"),
+    ):
+        sentence = WeightingComparison(gain=None, **EDGES_AND_HOPS, words=kind.words).sentences()[-1]
+        assert contribution in sentence
+        assert sentence.endswith("averaged over nodes).")

@@ -209,8 +209,11 @@ def _validation_accuracy(splits: Splits, method: str, settings: Any, n_jobs: int
         callback = {"callback": _Pruning(trial)} if watched else {}
         model.fit(data.graph, data.labels_of(split.train), data.labels_of(split.validation), **callback)
         nodes, labels = data.graph.node_ids[split.validation], data.labels[split.validation]
-        probabilities = expand_classes(model.predict_proba(nodes), model.classes_, data.num_classes)
-        scores.append(next(iter(classification_metrics(probabilities, labels).values())))  # accuracy or micro-F1
+        if data.multilabel:
+            probabilities = expand_classes(model.predict_proba(nodes), model.classes_, data.num_classes)
+            scores.append(classification_metrics(probabilities, labels)["micro_f1"])
+        else:
+            scores.append(float(model.score(nodes, labels)))
     return float(np.mean(scores))
 
 
