@@ -67,7 +67,7 @@ def test_curves_by_importance_weight_and_in_random_order() -> None:
         if name == "words":
             continue
         np.testing.assert_array_equal(vars(both)[name], curve if name == "fractions" else np.concatenate([curve] * 2))
-    assert Faithfulness.concatenate([], fractions).deletion.shape == (0, 3)
+    assert Faithfulness.concatenate([], fractions, curves.words).deletion.shape == (0, 3)
 
 
 def probability(model: cge.CGE, vector: Array, column: int) -> float:
