@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.losses import supervised_loss
+from cge.losses import multilabel_loss, supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.paper_networks import FeatureEncoder, InductiveHead
 from cge.models.sparse_products import SparseFeatures
@@ -243,10 +243,12 @@ def test_the_supervised_gradient_of_the_vectors(setting: str, multilabel: bool) 
     inner.parameters.vectors = lambda features, nodes: start.clone()
     gradient = inner.label_gradient()
 
+    of_row = multilabel_loss if multilabel else supervised_loss
+
     def loss(vectors: Tensor) -> Tensor:
         with torch.no_grad():
             scores = inner.parameters.head(inner.task.features[task.train], vectors)
-            terms = [supervised_loss(scores[k : k + 1], task.labels[task.train[k : k + 1]]) for k in range(len(scores))]
+            terms = [of_row(scores[k : k + 1], task.labels[task.train[k : k + 1]]) for k in range(len(scores))]
             return 0.7 * (torch.stack(terms).sum() if setting == "transductive" else torch.stack(terms).mean())
 
     for seed in range(3):

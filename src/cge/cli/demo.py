@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
-_LEARNED = ("weighting", "weight_parameters", "classifiers", "search_results")
+_LEARNED = ("weight_parameters", "classifiers", "search_results")
 
 MaxEpochs = Annotated[
     int | None, int_option("Maximum number of epochs, for a quick look \\[default: that of the classifier].", minimum=1)
@@ -78,7 +78,8 @@ def demo(
         "labels": model.labels_seen_,
         "test_nodes": len(split.test),
         "accuracy": plain_rows(rows),
-        **{name: getattr(model, f"{name}_") for name in _LEARNED},
+        "weighting": model.weighting_,
+        **{name: model.fitted_.selected[name] for name in _LEARNED},
         "explanations": _explanations(model, split.test, fields),
         "folder": out,
         "report": str(Path(out) / "report.html"),

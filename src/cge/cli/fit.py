@@ -94,6 +94,7 @@ def fit(
       cge fit --config fit.toml --jobs 4
     """
     from cge.data.stored import is_stored_graph, open_graph
+    from cge.estimators.cge import CGE
     from cge.estimators.configs import flat_params, make_estimator
     from cge.memory import available_memory
 
@@ -101,7 +102,7 @@ def fit(
     check = {"forced": out_of_core, "check_memory": not (no_memory_check or dry_run)}
     stored = large_graph(model, files, large, **check)
     if stored is not None:
-        if method != METHODS[0]:
+        if not isinstance(model, CGE):
             raise InputError("the algorithm of the paper is not available out of core", hint="leave --method out")
         printing = {"dry_run": dry_run, "quiet": quiet, "as_json": as_json}
         fit_out_of_core(model, stored, files, (labels, validation), out, large, **printing)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cge.cli.graph_options import Files
     from cge.data.stored import StoredGraph
     from cge.engine import Engine
+    from cge.estimators.cge import CGE
+    from cge.estimators.embeddings import DeepWalk
+    from cge.estimators.path_estimator import PathEstimator
     from cge.estimators.stored_model import StoredModel
     from cge.graph import Graph
     from cge.targets import Target
@@ -63,7 +66,7 @@ class LargeGraphs:
 
 
 def large_graph(
-    model: Any, files: Files, options: LargeGraphs, *, forced: bool, check_memory: bool
+    model: PathEstimator, files: Files, options: LargeGraphs, *, forced: bool, check_memory: bool
 ) -> StoredGraph | None:
     """Return the stored graph of a command that is fitted out of core; None where it is fitted in memory.
 
@@ -104,7 +107,7 @@ def choice_note(stored: StoredGraph, limit: int, out_of_core: bool) -> str:
 
 
 def fit_out_of_core(
-    model: Any,
+    model: CGE,
     stored: StoredGraph,
     files: Files,
     labels: tuple[str, str | None],
@@ -145,7 +148,7 @@ def fit_out_of_core(
 
 
 def _fit(
-    model: Any,
+    model: CGE,
     stored: StoredGraph,
     files: Files,
     labels: tuple[str, str | None],
@@ -242,7 +245,7 @@ def write_parts_of(
 
 
 def write_walk_parts(
-    model: Any, folder: str, out: str, options: LargeGraphs, n_jobs: int | None, *, quiet: bool, as_json: bool
+    model: DeepWalk, folder: str, out: str, options: LargeGraphs, n_jobs: int | None, *, quiet: bool, as_json: bool
 ) -> None:
     """Write DeepWalk vectors of a stored graph to a folder of Parquet parts, or continue to."""
     from cge.data.stored import open_graph

@@ -14,6 +14,7 @@ from cge.checks import checked_integer
 from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning, InputError
 from cge.estimators.classifier import BaselineClassifier, TaskLabels, check_fitted
+from cge.estimators.estimator import Estimator
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
 
 
-class ExplanationMixin:
+class ExplanationMixin(Estimator):
     """The methods of `CGE` and `PaperCGE` that explain."""
 
     graph_: Graph
@@ -36,6 +37,11 @@ class ExplanationMixin:
     weighting_: str
     random_state: int
     _explainers: dict[int, Explainer]
+
+    @property
+    def fitted_model(self) -> FittedModel | None:
+        """The trained model; None before `fit`."""
+        return vars(self).get("fitted_")
 
     def _need_fit(self) -> FittedModel:
         check_fitted(self)
@@ -271,8 +277,8 @@ def outputs_like(
 
     Where the nodes are cross-fitted labels, another kind of method is trained on the same folds.
     """
-    held_out = not len(labels.validation) and np.array_equal(model.fitted_.validation.nodes, nodes)
-    folds = _folds(model, labels.codes) if held_out else []
+    cross_fitted = not len(labels.validation) and np.array_equal(model.fitted_.validation.nodes, nodes)
+    folds = _folds(model, labels.codes) if cross_fitted else []
     if folds and not isinstance(method, type(model)):
         outputs = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
         for train_idx, held_out_idx in folds:

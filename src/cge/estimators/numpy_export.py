@@ -40,7 +40,7 @@ def propagated_inputs(estimator: CGE, nodes: Any, classifier: int) -> tuple[Arra
     return table, np.zeros((len(rows), len(model.target.classes)), np.float32) if scores is None else scores
 
 
-def write_atlas(estimator: Any, file: str | Path, vectors: bool) -> None:
+def write_atlas(estimator: CGE, file: str | Path, vectors: bool) -> None:
     """Write a Parquet table of nodes with coordinates; see `CGE.to_atlas`."""
     from cge.store.atomic import write_files
     from cge.store.export_formats import checked_texts, write_parquet_table

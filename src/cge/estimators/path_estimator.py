@@ -13,7 +13,6 @@ import numpy as np
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
 from cge.estimators.classifier import TaskLabels, as_graph, task_labels
-from cge.estimators.estimator import Estimator
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fit_progress import verbose_callback
 from cge.estimators.fitted_model import FittedModel
@@ -40,7 +39,7 @@ VALIDATION_FRACTION = (
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
-class PathEstimator(ExplanationMixin, Estimator):
+class PathEstimator(ExplanationMixin):
     """A classifier of nodes whose vectors (embeddings) come from weighted paths. A subclass trains and restores models.
 
     Attributes
@@ -86,14 +85,14 @@ class PathEstimator(ExplanationMixin, Estimator):
     def __repr__(self) -> str:
         """Return the constructor call and, once trained, what it was trained on and how accurate it is."""
         call = super().__repr__()
-        if not hasattr(self, "fitted_"):
+        if self.fitted_model is None:
             return call
         return f"{call}: " + "; ".join(f"{name} {value}" for name, value in self._description().items())
 
     def _repr_html_(self) -> str:
         """Return a description, and a map of a small graph, for a notebook."""
         call = super().__repr__()
-        if not hasattr(self, "fitted_"):
+        if self.fitted_model is None:
             return html_table([], title=call)
         text = html_table(self._description().items(), title=call)
         if len(self.graph_) > _MAX_MAP or not self.fitted_.target.exclusive_classes:
@@ -188,8 +187,7 @@ class PathEstimator(ExplanationMixin, Estimator):
         """Check graph and labels, for settings that were checked, and return the labels as arrays."""
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
-        labels = self._task_labels(graph, y, validation)
-        self._check_task(graph, labels)
+        self._check_task(graph, labels := self._task_labels(graph, y, validation))
         return labels
 
     _cross_fits: ClassVar[bool] = False  # whether `fit` cross-validates if there are few labels

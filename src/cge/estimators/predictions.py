@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,18 @@ from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError, format_value
+from cge.estimators.classifier import BaselineClassifier
 from cge.estimators.classifier_inputs import have_neighbors
 from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.estimator import not_fitted
+from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.fitted_model import FittedModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
 from cge.targets import Target
 from cge.targets.presentation import short_floats
+
+if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "no information")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
@@ -102,7 +106,9 @@ class Predictions:
 
 
 def predict_nodes(
-    model: Any, nodes: Iterable[Hashable] | None = None, update: GraphUpdate | None = None
+    model: PathEstimator | BaselineClassifier,
+    nodes: Iterable[Hashable] | None = None,
+    update: GraphUpdate | None = None,
 ) -> tuple[Predictions, list[str]]:
     """Return predictions of a trained model, and notes on inputs that were changed or ignored.
 
@@ -127,8 +133,8 @@ def predict_nodes(
     """
     wanted = None if nodes is None else list(nodes)
     if update is None:
-        fitted: FittedModel | None = getattr(model, "fitted_", None)
-        target = model.target_ if fitted is None else fitted.target
+        fitted = model.fitted_model
+        target = model.target_ if isinstance(model, BaselineClassifier) else model.fitted_.target
         if wanted is None:
             rows = np.arange(len(model.graph_)) if fitted is None else fitted.default_rows(model.graph_)
         else:
@@ -141,10 +147,10 @@ def predict_nodes(
         evidence[~inputs.has_information] = _NONE
         outputs = fitted.probabilities_from(inputs, fitted.temperature)
         return Predictions(ids, model.classes_, outputs, evidence, target), []
-    grown = extended_graph(model, update)
+    grown, trained = extended_graph(model, update), _inductive(model)
     ids = grown.graph.node_ids
     if wanted is None:
-        rows = model.fitted_.default_rows(grown.graph)
+        rows = trained.default_rows(grown.graph)
         rows = rows[rows >= grown.num_existing_nodes]
         if not len(rows):
             problem = "the new edges and features hold no node that was not there in training"
@@ -156,17 +162,23 @@ def predict_nodes(
         except UnknownNodeError as error:
             way_out = "name nodes of the training graph or new ones"
             raise UnknownNodeError("", error.offenders, error.count, way_out, ids[:2].tolist()) from None
-    evidence, probabilities = predict_new(model.fitted_, grown, rows)
-    return Predictions(ids[rows], model.classes_, probabilities, evidence, model.fitted_.target), grown.notes
+    evidence, probabilities = predict_new(trained, grown, rows)
+    return Predictions(ids[rows], model.classes_, probabilities, evidence, trained.target), grown.notes
 
 
-def extended_graph(model: Any, update: GraphUpdate, *, replace_features: bool = False) -> ExtendedGraph:
-    """Return the training graph with new nodes, edges and features; see `extend_graph` for `replace_features`."""
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
+def _inductive(model: Estimator) -> FittedModel:
+    """Return the trained model of an estimator that predicts new nodes; refuse others."""
+    fitted = model.fitted_model
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
         raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
+    return fitted
+
+
+def extended_graph(model: Estimator, update: GraphUpdate, *, replace_features: bool = False) -> ExtendedGraph:
+    """Return the training graph with new nodes, edges and features; see `extend_graph` for `replace_features`."""
+    fitted = _inductive(model)
     if fitted.graph.features is None and not update.num_edges and not replace_features:
         problem = "this model was trained without features, so new nodes need edges"
         raise InputError(problem, hint=Message.of("pass {edges}"))
@@ -193,12 +205,12 @@ def predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple
     return evidence, fitted.probabilities_from(inputs, temperatures)
 
 
-def training_labels(model: Any) -> list[list[Any]] | None:
+def training_labels(model: Estimator) -> list[list[Any]] | None:
     """Return a list of the training labels of each node; None for a baseline, which does not keep them."""
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    fitted = model.fitted_model
     if fitted is None:
         return None
-    labels: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
+    labels: list[list[Any]] = [[] for _ in range(len(fitted.graph))]
     for node, names in zip(fitted.train.nodes.tolist(), fitted.target.names(fitted.train.matrix), strict=True):
         labels[node] = names
     return labels

@@ -92,7 +92,7 @@ def report_contents(
     default only that of the model. `command` is the command or Python call that reproduces the training; by default,
     the one recorded in the model. `projection` of the vectors is "pca" or "umap".
     """
-    if not hasattr(model, "fitted_"):
+    if model.fitted_model is None:
         raise InputError("a report needs a trained model", hint="call fit first")
     check_projection(projection)
     scored = scored_nodes(model, test_labels)
