@@ -36,7 +36,7 @@ _BASIS = {
     "edges": "new, by edges only",
     "no information": "no path leads to an input or a label: {unknown}",
 }
-_NUMBERS = ("confidence", "value")  # columns
+_TEXTS = ("node", "class", "evidence")  # columns; the others are numbers
 
 
 @takes_options
@@ -126,7 +126,7 @@ def _print(predictions: Predictions, out: str | None) -> None:
         print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("based on", counts), ("written to", out)])
         return
     columns = predictions.texts(_MAX_ROWS)
-    titles = [(title, "right" if title in _NUMBERS else "left") for title in columns]
+    titles = [(title, "left" if title in _TEXTS else "right") for title in columns]
     print_table(titles, zip(*columns.values(), strict=True))
     if len(predictions.nodes) > _MAX_ROWS:
         print(f"and {len(predictions.nodes) - _MAX_ROWS:,} more; --out FILE writes all of them, --json prints them")
