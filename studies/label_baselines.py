@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 
 from cge.data.dataset import Dataset
-from cge.estimators.baselines import LabelPropagation, logistic_regressions, normalized_adjacency, unit_features
+from cge.estimators.baselines import LabelPropagation, linear_models, normalized_adjacency, unit_features
 from cge.estimators.calibration import EnsembleScores, calibrate
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.embeddings import DeepWalk
@@ -82,19 +82,19 @@ class SharedInputs:
 
 
 def _features(shared: SharedInputs, task: TaskLabels, seed: int) -> Outputs:  # noqa: ARG001 - deterministic
-    yield from logistic_regressions(_known_columns(unit_features(shared.data.graph), task), task).items()
+    yield from linear_models(_known_columns(unit_features(shared.data.graph), task), task).items()
 
 
 def _sgc(shared: SharedInputs, task: TaskLabels, seed: int) -> Outputs:  # noqa: ARG001 - deterministic
     hops, choice = (_HOPS, None) if task.choice is None else ((task.choice[0],), task.choice[1])
     for count in hops:
         inputs = _known_columns(shared.propagated(count), task)
-        regressions = logistic_regressions(inputs, replace(task, choice=choice))
+        regressions = linear_models(inputs, replace(task, choice=choice))
         yield from (((count, strength), outputs) for strength, outputs in regressions.items())
 
 
 def _deepwalk(shared: SharedInputs, task: TaskLabels, seed: int) -> Outputs:
-    yield from logistic_regressions(shared.vectors(seed), task).items()
+    yield from linear_models(shared.vectors(seed), task).items()
 
 
 def _label_propagation(shared: SharedInputs, task: TaskLabels, seed: int) -> Outputs:  # noqa: ARG001 - deterministic

@@ -25,7 +25,7 @@ from cge.estimators.encoder_options import encoder_settings
 from cge.metrics import log_losses
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile
 from cge.randomness import generator
-from cge.targets import Task
+from cge.targets import SingleLabel, Task
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, Training
 from cge.training.history import Epoch
 from cge.training.model_search import ModelSearch
@@ -184,14 +184,14 @@ def _train_candidates(cell: Cell) -> dict[str, Array]:
     graph, labels, split, _ = task_of(cell)
     train, validation = torch.tensor(split.train), torch.tensor(split.validation)
     folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, cell.seed)]
-    classes = int(labels.max()) + 1
-    task = Task(graph, None, torch.from_numpy(labels.astype(np.int64)), classes, train, validation, folds)
+    target = SingleLabel(np.arange(labels.max() + 1))
+    task = Task(graph, None, torch.from_numpy(labels.astype(np.int64)), target, train, validation, folds)
     model, random = CGE(random_state=cell.seed, n_jobs=1), generator(cell.seed, "halves")
     orders = [random.permutation(len(validation)) for _ in range(_SPLITS)]
     middle = len(validation) // 2
     halves = np.array([part for order in orders for part in (order[:middle], order[len(order) - middle :])])
     half_trainer = _HalfTrainer(task, halves)
-    data, settings = encoder_data(model, graph), encoder_settings(model, classes)
+    data, settings = encoder_data(model, graph), encoder_settings(model, task.classes)
     evaluator = CandidateEvaluator(task, data, settings, train=half_trainer)
     nodes = {name: np.array(getattr(split, name)) for name in ("validation", "test")}
     arrays: dict[str, list[Any]] = defaultdict(list)

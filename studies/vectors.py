@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
-from cge.estimators.baselines import classify_vectors, logistic_regressions
+from cge.estimators.baselines import classify_vectors, linear_models
 from cge.estimators.calibration import EnsembleScores, calibrate
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels, task_labels
@@ -103,7 +103,7 @@ def corrected_regression(vectors: Array, labels: TaskLabels) -> tuple[Array, flo
     train, validation = labels.train, labels.validation
     y, y_train = labels.codes[validation], labels.codes[train]
     best: tuple[float, Array, float] = (-1.0, np.empty(0), 0.0)
-    for strength, probabilities in logistic_regressions(unit_rows(vectors), labels).items():
+    for strength, probabilities in linear_models(unit_rows(vectors), labels).items():
         scores = np.log(np.maximum(probabilities, 1e-30))
         train_part = EnsembleScores([scores[train]]), y_train
         cross_fitted, _, shift = calibrate(

@@ -26,7 +26,7 @@ from cge.evaluation.protocol import draw_split
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.sampling import Walker
-from cge.targets import Task
+from cge.targets import SingleLabel, Task
 from cge.training.encoder_data import EncoderData
 from studies.attempts import ATTEMPTS, attempt
 from studies.cells import Cell, selected_cells
@@ -172,7 +172,7 @@ def _run_attempt(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[
     seed, train, validation = cell.seed, torch.tensor(split.train), torch.tensor(split.validation)
     folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
-    task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
+    task = Task(graph, None, codes, SingleLabel(np.arange(labels.max() + 1)), train, validation, folds)
     settings = encoder_settings(CGE(weighting="edges+hops", label_propagation=False, random_state=seed), task.classes)
     probabilities, classifiers, weighting = attempt(cell.method, task, EncoderData(graph, n_jobs=1), settings)
     correct = (probabilities.argmax(1) == codes).numpy()

@@ -15,7 +15,7 @@ from cge.estimators.classifier_inputs import NEIGHBORHOOD_DIM
 from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
-from cge.targets import Task
+from cge.targets import SingleLabel, Task, class_target
 from cge.training.encoder_settings import OuterSettings
 
 GROUP_SIZE = 20
@@ -116,7 +116,8 @@ def make_task(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **
     validation = torch.arange(12, size).repeat(2) + torch.tensor([0, size]).repeat_interleave(size - 12)
     folds = [train_nodes[::2], train_nodes[1::2]] if not outer_only else [torch.tensor([5, size + 5])]
     x = torch.from_numpy(np.array(graph.features)) if graph.features is not None else None
-    task = Task(graph, x, true, 2, train_nodes, validation, folds, outer_only)
+    target = class_target(true, np.arange(2))
+    task = Task(graph, x, true, target, train_nodes, validation, folds, outer_only)
     return replace(task, **changed)
 
 
@@ -139,7 +140,7 @@ def planted_task(typed: bool, signal: float, labels: Any = None) -> Task:
     train = torch.arange(60)
     folds = [train[train // 2 % 3 == k] for k in range(3)]
     true = torch.from_numpy(classes) if labels is None else labels
-    return Task(graph, None, true, 2, train, torch.empty(0, dtype=torch.int64), folds)
+    return Task(graph, None, true, SingleLabel(np.arange(2)), train, torch.empty(0, dtype=torch.int64), folds)
 
 
 def edge_propagation(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgePropagation, EdgeScale]:

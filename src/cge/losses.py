@@ -37,10 +37,15 @@ def path_loss(weights: Tensor, losses: Tensor) -> Tensor:
 def supervised_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
     """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6), with optional `class_weights (c,)`.
 
-    Labels `(b,)` are class numbers (softmax); labels `(b, c)` of zeros and ones are multilabel targets (sigmoid), whose
-    losses are summed over the classes: with their mean, weight decay would be c times stronger.
+    Labels `(b,)` are class numbers.
     """
-    if labels.ndim == 2:
-        targets = labels.to(scores.dtype)
-        return labels.shape[1] * functional.binary_cross_entropy_with_logits(scores, targets, pos_weight=class_weights)
     return functional.cross_entropy(scores, labels, class_weights)
+
+
+def multilabel_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
+    """Return L_s for labels `(b, c)` of zeros and ones: the binary cross-entropy of the sigmoid of scores `(b, c)`.
+
+    It is summed over the classes: with its mean, weight decay would be c times stronger.
+    """
+    targets = labels.to(scores.dtype)
+    return labels.shape[1] * functional.binary_cross_entropy_with_logits(scores, targets, pos_weight=class_weights)

@@ -396,7 +396,7 @@ def test_numbers_of_the_page_are_those_of_the_model() -> None:
 
 def test_a_large_graph_is_sampled_and_paths_may_leave_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     model, labels = hostile()
-    monkeypatch.setattr("cge.report.contents._MAX_NODES", 15)
+    monkeypatch.setattr("cge.report.shown_nodes._MAX_NODES", 15)
     contents = report_contents(model, test_labels=labels)
     nodes, ids = contents["nodes"], model.node_ids_.tolist()
     assert (

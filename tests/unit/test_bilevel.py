@@ -14,6 +14,7 @@ import cge.losses as losses
 from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import make_network
+from cge.targets import MultiLabel, SingleLabel
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 from cge.training.paper_inner import InnerProblem
 from cge.training.paper_outer import PathSample, paper_hypergradient, unrolled_hypergradient
@@ -59,6 +60,7 @@ def make_case(setting: str, network: str, loss: str = "negative") -> Case:
         features=x,
         row_features=x,
         labels=torch.from_numpy(random.integers(0, CLASSES, NODES)),
+        target=SingleLabel(np.arange(CLASSES)),
         inner_nodes=torch.tensor([0, 2, 5]),
         unsup_weight=0.7,
         supervised_strength=0.6,
@@ -260,7 +262,7 @@ def central_differences_of_weights(case: Case, weights: Tensor, virtual_lr: floa
 def test_multilabel_targets() -> None:
     case = make_case("transductive", "cnn")
     labels = torch.from_numpy(np.random.default_rng(2).integers(0, 2, (NODES, CLASSES)))
-    case = replace(case, problem=replace(case.problem, labels=labels))
+    case = replace(case, problem=replace(case.problem, labels=labels, target=MultiLabel(np.arange(CLASSES))))
     torch.testing.assert_close(
         hypergradient(case, "unrolled", 0.3), generic_unroll(case, "unrolled", 0.3), rtol=1e-6, atol=1e-12
     )

@@ -179,10 +179,12 @@ def test_training_accuracy_may_fall_by_what_validation_accuracy_gains() -> None:
     plain, corrected = np.full((100, 2), 0.5), np.full((100, 2), 0.5)
     plain[:, 1] += np.where(np.arange(100) < 20, 0.1, -0.1) + np.where(labels == 1, 0.2, 0)  # 20 mistakes
     corrected[:, 1] += np.where(labels == 1, 0.2, -0.2)
-    constant = np.zeros(100, np.int64)
+    constant = np.tile([1.0, 0.0], (100, 1))
     for fall, accepted in ((0.1, True), (0.19, True), (0.21, False)):
         assert _is_accepted(corrected, plain, constant, labels, (-fall, 0.05)) is accepted
-    assert not _is_accepted(corrected, plain, labels, labels, (0.0, 0.0))  # not better than a constant prediction
+    assert not _is_accepted(
+        corrected, plain, np.eye(2)[labels], labels, (0.0, 0.0)
+    )  # not better than a constant prediction
     assert not _is_accepted(plain, corrected, constant, labels, (0.0, 0.0))
 
 

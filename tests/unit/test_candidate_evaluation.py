@@ -13,7 +13,7 @@ from cge.estimators.encoder_options import encoder_settings
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.propagation import label_propagation
 from cge.models.weightings import closed_form, make_network
-from cge.targets import Task
+from cge.targets import SingleLabel, Task, class_target
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import LABEL_HOP_WEIGHTS, NamedWeighting
@@ -33,7 +33,7 @@ def test_the_only_label_of_a_class_is_trained_without_propagated_labels(multilab
     codes[7] = 2  # the only one
     labels = torch.eye(3, dtype=torch.int64)[codes] if multilabel else codes
     nodes, data = torch.arange(10), EncoderData(graph, n_jobs=1)
-    task = Task(graph, None, labels, 3, nodes, torch.empty(0, dtype=torch.int64))
+    task = Task(graph, None, labels, class_target(labels, np.arange(3)), nodes, torch.empty(0, dtype=torch.int64))
     evaluator = CandidateEvaluator(task, data, encoder_settings(quick_cge("degree"), 3))
     weighting, classes = named("degree", data), np.eye(3)[codes[nodes]]
     weights = weighting.label_weights(data)[0]
@@ -46,7 +46,7 @@ def test_the_only_label_of_a_class_is_trained_without_propagated_labels(multilab
 
 def test_dense_inputs_are_propagated_once_by_classifiers_that_drop_no_nodes() -> None:
     graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), SingleLabel(np.arange(2)), nodes, nodes + 20, [])
     for dense in (False, True):
         data = EncoderData(graph.with_features(graph.features.toarray()) if dense else graph, n_jobs=1)
         evaluator = CandidateEvaluator(task, data, encoder_settings(quick_cge(), 2))
@@ -105,7 +105,7 @@ def test_edges_of_several_types_between_two_nodes_count_as_one() -> None:
 
 def consistent_evaluator() -> tuple[CandidateEvaluator, EncoderData]:
     graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), SingleLabel(np.arange(2)), nodes, nodes + 20, [])
     data = EncoderData(graph, n_jobs=1)
     return CandidateEvaluator(task, data, encoder_settings(quick_cge(max_epochs=100), 2)), data
 

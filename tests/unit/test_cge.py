@@ -240,7 +240,7 @@ def test_a_trained_model(fitted: Any) -> None:
 def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     model: FittedModel = fitted.fitted_
     members = [name for name in [*vars(FittedModel), *FittedModel.__annotations__] if not name.startswith("_")]
-    assert len(members) == 21
+    assert len(members) == 27
     assert [name for name in members if not hasattr(model, name)] == []
     assert model.graph is fitted.graph_
     assert (model.target.multilabel, model.weighting_name) == (False, fitted.weighting_)

@@ -39,7 +39,7 @@ def test_modules_have_at_most_350_lines() -> None:
 
 def test_functions_have_at_most_80_lines() -> None:
     texts = {str(path): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-    assert {path: found for path, text in texts.items() if (found := list(long_functions(text)))} == {}
+    assert {path: too_long for path, text in texts.items() if (too_long := list(long_functions(text)))} == {}
 
 
 @pytest.mark.parametrize(

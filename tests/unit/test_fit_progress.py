@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cge.cli.fit_output import FitProgress
 from cge.cli.output_folder import Checkpoint
+from cge.targets import SingleLabel
 from cge.training.history import Epoch
 
 
@@ -24,7 +26,9 @@ def test_one_bar_for_candidates_final_training_and_refit(tmp_path: Path, capsys:
         *epochs("refit", range(1, 6), 10),
     ]
     done, texts = [], []
-    with FitProgress(Checkpoint(tmp_path), refit=True, visible=True, candidates=6) as progress:
+    with FitProgress(
+        Checkpoint(tmp_path), SingleLabel(np.arange(2)), refit=True, visible=True, candidates=6
+    ) as progress:
         for epoch in plan:
             progress(epoch)
             (task,) = progress.tasks

@@ -22,6 +22,7 @@ from cge.models.classifiers import Appnp, Gcn, TwoLayerNetwork
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
+from cge.targets import SingleLabel, class_target
 from cge.training.classifier_training import NetworkSettings, _dropout, train_network
 from cge.training.encoder_data import EncoderData
 from cge.training.torch_state import seeded
@@ -38,6 +39,8 @@ from tests.fixtures import (
 
 SETTINGS = NetworkSettings(epochs=12, patience=100, dropout=0.0, learning_rate=0.05, weight_decay=0.0, seed=0)
 EDGES = [(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (5, 5)]  # 5 has a self-loop, 6 no edges
+
+CLASSES = np.arange(2)
 
 
 def small_graph() -> cge.Graph:
@@ -192,7 +195,15 @@ def trained(
     x = torch.from_numpy(random_matrix(40, 5)).float()
     network = make_model(kind, graph, seed=seed).float()
     nodes = torch.tensor(validation, dtype=torch.int64)
-    return train_network(network, x, torch.tensor(true), torch.tensor(TRAIN_NODES), nodes, settings)[0], network
+    return train_network(
+        network,
+        x,
+        torch.tensor(true),
+        class_target(np.asarray(true), CLASSES),
+        torch.tensor(TRAIN_NODES),
+        nodes,
+        settings,
+    )[0], network
 
 
 @pytest.mark.parametrize("multilabel", [False, True])
@@ -275,14 +286,16 @@ def test_patience_ends_the_training(patience: int) -> None:
     with seeded(0, "watched"):
         network = CountingGcn(TransitionMatrix(graph, 1), 5, 4, 3)
     initial = {name: value.clone() for name, value in network.state_dict().items()}
-    train_network(network, x, wrong, train, validation, settings)
+    train_network(network, x, wrong, SingleLabel(CLASSES), train, validation, settings)
     whole = []
     for epochs in range(1, 13):
         with seeded(0, "watched"):
             again = Gcn(TransitionMatrix(graph, 1), 5, 4, 3)
         assert all(torch.equal(value, initial[name]) for name, value in again.state_dict().items())
         none = torch.empty(0, dtype=torch.int64)
-        whole.append(train_network(again, x, wrong, train, none, replace(settings, epochs=epochs))[0])
+        whole.append(
+            train_network(again, x, wrong, SingleLabel(CLASSES), train, none, replace(settings, epochs=epochs))[0]
+        )
     best, ended = 0, 12
     scores = [accuracy_and_loss(epoch, VALIDATION_NODES, wrong.numpy()) for epoch in whole]
     for epoch, score in enumerate(scores):
@@ -338,7 +351,13 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
     arguments: list[Any] = []
 
     def fake(
-        network: TwoLayerNetwork, features: Any, labels: Tensor, train: Tensor, validation: Tensor, settings: Any
+        network: TwoLayerNetwork,
+        features: Any,
+        labels: Tensor,
+        _: Any,
+        train: Tensor,
+        validation: Tensor,
+        settings: Any,
     ) -> Any:
         arguments.extend([network, features, labels, train, validation, settings])
         return torch.from_numpy(random_matrix(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import cge
 from cge.models.classifiers import LogisticClassifier
 from cge.models.propagation import propagated_lengths
-from cge.targets import Regression, Task
+from cge.targets import Regression, Task, class_target
 from cge.training.logistic_training import C_VALUES, LogisticTrainer
 from tests.fixtures import (
     TRAIN_NODES,
@@ -34,7 +34,8 @@ def trainer(labels: Any, features: int, target: Any = None, **options: Any) -> L
     """Return a trainer on 30 training nodes with random inputs."""
     rows = torch.from_numpy(np.random.default_rng(1).normal(size=(30, features)).astype(np.float32))
     classes = labels.shape[1] if labels.ndim == 2 else 1 if target is not None else int(labels.max()) + 1
-    task = Task(two_groups(), None, torch.from_numpy(labels), classes, NODES, NODES[:0], target=target)
+    target = class_target(labels, np.arange(classes)) if target is None else target
+    task = Task(two_groups(), None, torch.from_numpy(labels), target, NODES, NODES[:0])
     return LogisticTrainer(task, rows, LogisticClassifier(features, classes), **options)
 
 

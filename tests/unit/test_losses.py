@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from cge.losses import negative_sampling_loss, path_loss, softmax_loss, supervised_loss
+from cge.losses import multilabel_loss, negative_sampling_loss, path_loss, softmax_loss, supervised_loss
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 from tests.fixtures import directional_derivative
 
@@ -47,7 +47,7 @@ def test_path_loss_is_weighted() -> None:
 def test_supervised_loss_of_classes_and_of_multilabel_targets() -> None:
     scores = torch.tensor([[0.0, math.log(3)]], dtype=torch.float64)
     assert math.isclose(supervised_loss(scores, torch.tensor([1])).item(), math.log(4 / 3))
-    multilabel = supervised_loss(scores, torch.tensor([[1, 0]])).item()  # −log σ(0) and −log(1 − σ(log 3)), both
+    multilabel = multilabel_loss(scores, torch.tensor([[1, 0]])).item()  # −log σ(0) and −log(1 − σ(log 3)), both
     assert math.isclose(multilabel, math.log(2) + math.log(4))
 
 

@@ -12,7 +12,7 @@ import torch
 
 import cge
 from cge.estimators.encoder_options import encoder_settings
-from cge.targets import Task
+from cge.targets import SingleLabel, Task
 from cge.training import encoder_settings as work_module
 from cge.training.candidate_evaluation import CandidateEvaluator, CandidateKey, CandidateScore
 from cge.training.encoder_data import EncoderData
@@ -66,7 +66,9 @@ def make_search(
     **settings: Any,
 ) -> FakeSearch:
     data = EncoderData(with_sparse_features(two_groups()), n_jobs=1) if data is None else data
-    task = Task(data.graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, NODES, NODES + 20, folds)
+    task = Task(
+        data.graph, None, torch.from_numpy(TRUE_LABELS + 0), SingleLabel(np.arange(2)), NODES, NODES + 20, folds
+    )
     evaluator = FakeEvaluator(task, data, encoder_settings(quick_cge(**settings), 2))
     evaluator.accuracy, evaluator.log_loss = accuracy, log_loss
     search = FakeSearch(evaluator)

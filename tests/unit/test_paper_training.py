@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.losses import supervised_loss
+from cge.losses import multilabel_loss, supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.paper_networks import FeatureEncoder, InductiveHead
 from cge.models.sparse_products import SparseFeatures
 from cge.models.weightings import make_network
 from cge.sampling import subpaths
-from cge.targets import Task
+from cge.targets import SingleLabel, Task
 from cge.training.pair_objectives import NegativeSampling
 from cge.training.paper_inner import InnerProblem, WalkBatch, make_target_rows
 from cge.training.paper_outer import PathSample, unrolled_hypergradient
@@ -243,10 +243,12 @@ def test_the_supervised_gradient_of_the_vectors(setting: str, multilabel: bool) 
     inner.parameters.vectors = lambda features, nodes: start.clone()
     gradient = inner.label_gradient()
 
+    of_row = multilabel_loss if multilabel else supervised_loss
+
     def loss(vectors: Tensor) -> Tensor:
         with torch.no_grad():
             scores = inner.parameters.head(inner.task.features[task.train], vectors)
-            terms = [supervised_loss(scores[k : k + 1], task.labels[task.train[k : k + 1]]) for k in range(len(scores))]
+            terms = [of_row(scores[k : k + 1], task.labels[task.train[k : k + 1]]) for k in range(len(scores))]
             return 0.7 * (torch.stack(terms).sum() if setting == "transductive" else torch.stack(terms).mean())
 
     for seed in range(3):
@@ -296,7 +298,9 @@ def test_strength_changes_the_vectors_after_pretraining(setting: str, loss: str,
 
 def test_labeled_nodes_that_no_path_reaches_stay_zero() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 1)], num_nodes=4, directed=True)
-    task = Task(graph, None, torch.tensor([0, 1, 0, 1]), 2, torch.tensor([0, 1, 3]), torch.tensor([2]))
+    task = Task(
+        graph, None, torch.tensor([0, 1, 0, 1]), SingleLabel(np.arange(2)), torch.tensor([0, 1, 3]), torch.tensor([2])
+    )
     settings = replace(SMALL, weighting="uniform", label_pairs=0.0, supervised_strength=1.0)
     table = train(task, settings).parameters.encoder.table.detach().numpy()
     assert (table[3] == 0).all()
@@ -351,6 +355,7 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
     nodes[length == 2, 2] = -1
     negatives = random.integers(0, 40, (30, 5))
     head, labels = InductiveHead(6, 4, 2).double(), torch.arange(40) % 2
+    target = SingleLabel(np.arange(2))
     gradients = []
     for rows, row_features in ((lambda nodes: nodes, features), (shared.rows, shared.features)):
         network = make_network("average", 4)
@@ -365,7 +370,7 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
             NegativeSampling(nodes[:, 0], endpoints, rows(negatives)),
             torch.full((30,), 1 / 30, dtype=torch.float64),
         )
-        problem = InnerProblem(sources, encoder, head, features, row_features, labels, torch.arange(10))
+        problem = InnerProblem(sources, encoder, head, features, row_features, labels, target, torch.arange(10))
         unrolled_hypergradient(network, problem, sample, torch.arange(10, 20), 0.5)
         gradients.append(torch.cat([parameter.grad.ravel() for parameter in network.parameters()]))
     assert gradients[0].abs().max() > 1e-6
@@ -416,7 +421,14 @@ def test_small_graphs_with_few_labels_do_not_diverge() -> None:
     pairs = np.argwhere(np.triu(random.random((480, 480)) < np.where(group[:, None] == group, 0.06, 0.004), 1))
     labels = torch.from_numpy(group)
     nodes = torch.from_numpy(np.concatenate([np.flatnonzero(group == k)[:3] for k in range(4)]))
-    task = Task(cge.Graph.from_edges(pairs, num_nodes=480), None, labels, 4, nodes, torch.empty(0, dtype=torch.int64))
+    task = Task(
+        cge.Graph.from_edges(pairs, num_nodes=480),
+        None,
+        labels,
+        SingleLabel(np.arange(4)),
+        nodes,
+        torch.empty(0, dtype=torch.int64),
+    )
     trained = train(
         task, replace(SMALL, weighting="uniform", loss="auto", dim=32, window=6, walks_per_node=5, max_epochs=4)
     )
@@ -559,7 +571,7 @@ def test_without_validation_labels_the_last_epoch_is_kept() -> None:
 def test_nodes_that_no_path_reaches_have_zero_vectors() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 1)], num_nodes=5, directed=True)
     labels = torch.tensor([0, 1, 0, 1, 0])
-    task = Task(graph, None, labels, 2, torch.tensor([0, 1]), torch.tensor([2]))
+    task = Task(graph, None, labels, SingleLabel(np.arange(2)), torch.tensor([0, 1]), torch.tensor([2]))
     table = train(task, replace(SMALL, weighting="uniform", label_pairs=0.0)).parameters.encoder.table.detach().numpy()
     assert (table[[3, 4]] == 0).all()
     assert (table[:3] != 0).all()

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cge.explain.explanation import NO_INFORMATION
 from cge.report.charts import strongest_paths
 from cge.report.contents import report_contents
+from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 
@@ -56,7 +56,7 @@ def test_notes_about_nodes_without_information_are_those_of_explanations(inputs:
     """A node whose listed paths stay at it has information, unless its input is learned."""
     model = quick_cge("degree", classifier="mlp", label_propagation=False, inputs=inputs, hops=0, max_epochs=5)
     contents = report_contents(model.fit(two_groups(features=False), partial_labels()))
-    expected = NO_INFORMATION if inputs == "learned" else "No other path contributes."
+    expected = SingleLabel.words.no_information if inputs == "learned" else "No other path contributes."
     assert contents["notes"] == [expected] * 40
     assert max(len(paths) for paths in contents["paths"]) == 1
     assert model.explain(5).informed == (inputs == "walks")

@@ -58,9 +58,8 @@ def test_the_penalty_is_selected_by_the_score(scoring: str | None) -> None:
     random = np.random.default_rng(3)
     labels = (random.random(40) < 0.15).astype(np.int64)  # a rare class
     rows = torch.from_numpy((random.normal(size=(40, 5)) + 0.8 * labels[:, None]).astype(np.float32))
-    task = Task(two_groups(), None, torch.from_numpy(labels), 2, torch.arange(20), torch.arange(20, 40))
-    target = task.target.with_scoring(scoring)
-    task = Task(two_groups(), None, torch.from_numpy(labels), 2, torch.arange(20), torch.arange(20, 40), target=target)
+    target = SingleLabel(np.arange(2)).with_scoring(scoring)
+    task = Task(two_groups(), None, torch.from_numpy(labels), target, torch.arange(20), torch.arange(20, 40))
     trainer = LogisticTrainer(task, rows, LogisticClassifier(5, 2))
     values = []
     for number in range(trainer.max_epochs):

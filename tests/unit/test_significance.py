@@ -15,14 +15,13 @@ from cge.evaluation.significance import (
     Interval,
     McNemar,
     PairedTest,
-    f1_interval,
     holm,
     mcnemar,
     mean_interval,
     paired_t_test,
     stars,
-    wilson_interval,
 )
+from cge.targets.score_intervals import f1_interval, wilson_interval
 
 
 def two_sided(t: float, freedom: int) -> float:

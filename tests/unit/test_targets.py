@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit, log_softmax, softmax
-from sklearn.metrics import f1_score, r2_score
+from scipy.stats import binomtest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 
 import cge
 from cge.errors import InputError
@@ -92,6 +94,116 @@ def test_scores_are_accuracy_f1_and_r2() -> None:
     predicted = SCORES[:, 0] * VALUES.std() + VALUES.mean()
     assert NUMBERS.score(SCORES[:, :1], VALUES) == pytest.approx(r2_score(VALUES, predicted))
     assert NUMBERS.score_predictions(predicted, VALUES) == pytest.approx(r2_score(VALUES, predicted))
+
+
+def test_scores_of_outputs_and_their_intervals() -> None:
+    probabilities, matrix = softmax(SCORES, axis=1), np.eye(3, dtype=int)[CLASSES]
+    correct = SCORES.argmax(1) == CLASSES
+    assert SINGLE.score_outputs(probabilities, matrix) == correct.mean()
+    wilson = binomtest(int(correct.sum()), 12).proportion_ci(0.95, "wilson")
+    assert SINGLE.score_interval(probabilities, matrix) == pytest.approx((wilson.low, wilson.high))
+    expected = {"macro_f1": f1_score(CLASSES, SCORES.argmax(1), average="macro")}
+    expected["log_loss"] = log_loss(CLASSES, probabilities)
+    assert SINGLE.other_scores(probabilities, matrix) == pytest.approx(expected)
+    predicted, several = expit(SCORES) > 0.5, INDICATORS
+    assert MULTI.score_outputs(expit(SCORES), several) == pytest.approx(f1_score(several, predicted, average="micro"))
+    expected = {
+        "macro_f1": f1_score(several, predicted, average="macro", zero_division=0),
+        "log_loss": sigmoid_loss(SCORES, several).mean(),
+    }
+    assert MULTI.other_scores(expit(SCORES), several) == pytest.approx(expected)
+    values = VALUES[:, None] + 0.3 * SCORES[:, :1]
+    assert NUMBERS.score_outputs(values, VALUES[:, None]) == pytest.approx(r2_score(VALUES, values))
+    expected = {"mae": mean_absolute_error(VALUES, values), "rmse": root_mean_squared_error(VALUES, values)}
+    assert NUMBERS.other_scores(values, VALUES[:, None]) == pytest.approx(expected)
+    for target, outputs, labels in ((MULTI, expit(SCORES), several), (NUMBERS, values, VALUES[:, None])):
+        low, high = target.score_interval(outputs, labels)
+        assert low < target.score_outputs(outputs, labels) < high
+
+
+def test_predictions_as_rows_columns_and_texts() -> None:
+    outputs = np.array([[0.7, 0.2, 0.1], [0.125, 0.25, 0.625]], np.float32)
+    assert SINGLE.prediction_values(outputs) == {"class": ["a", "c"], "confidence": [0.7, 0.625]}
+    assert SINGLE.prediction_texts(outputs) == {"class": ["a", "c"], "confidence": ["0.700", "0.625"]}
+    assert list(SINGLE.probability_columns(outputs)) == ["a", "b", "c"]
+    several = np.array([[0.7, 0.9, 0.1], [0.125, 0.25, 0.375]], np.float32)
+    assert MULTI.prediction_values(several) == {"class": [["a", "b"], []], "confidence": [0.7, 0.625]}
+    assert MULTI.prediction_texts(several)["class"] == ["a; b", "none"]
+    assert MULTI.prediction_columns(several)["class"] == [["a", "b"], []]
+    assert MULTI.prediction_columns(several, text=True)["class"] == ["a; b", ""]
+    years = SingleLabel(np.array([1990, 2000, 2010]))
+    assert years.prediction_columns(outputs)["class"].tolist() == [1990, 2010]
+    assert years.prediction_columns(outputs, text=True)["class"] == ["1990", "2010"]
+    values = np.array([[41.782753], [-3.0]], np.float32)
+    assert NUMBERS.prediction_values(values) == {"value": [41.782753, -3.0]}  # no digits of float64
+    assert NUMBERS.prediction_texts(values) == {"value": ["41.7828", "-3"]}
+    assert NUMBERS.prediction_columns(values)["value"].tolist() == values[:, 0].tolist()
+    assert NUMBERS.probability_columns(values) == {}
+    assert (SINGLE.class_names, NUMBERS.class_names) == (["a", "b", "c"], None)
+
+
+def test_labels_as_users_and_files_write_them() -> None:
+    graph = two_groups()
+    written = [
+        (SINGLE, {0: "c", 3: "a"}),
+        (MULTI, {0: ["a", "c"], 3: ["b"]}),
+        (NUMBERS, {0: 1.5, 3: -2.0}),
+    ]
+    for target, y in written:
+        codes = target.encode(graph, y, "y")
+        nodes = np.flatnonzero(target.labeled(codes))
+        assert dict(zip(nodes.tolist(), target.decode(codes[nodes]), strict=True)) == y
+    codes = np.full(40, -1)
+    codes[[0, 3]] = 1, 0
+    assert SINGLE.encode_names(graph, codes, ["a", "c"], "f.csv")[[0, 3, 5]].tolist() == [2, 0, -1]
+    assert NUMBERS.encode_names(graph, codes, ["4", "2.5"], "f.csv")[[0, 3]].tolist() == [2.5, 4]
+    assert MULTI.encode_names(graph, np.eye(2, dtype=int)[[0, 1]], ["c", "a"], "f.csv").tolist() == [
+        [0, 0, 1],
+        [1, 0, 0],
+    ]
+    with pytest.raises(InputError, match=r"f\.csv has the class 'z', which is no class of the model"):
+        SINGLE.encode_names(graph, codes, ["a", "z"], "f.csv")
+    years = MultiLabel(np.array([1990, 2000]))
+    assert years.class_named(["2000", "x"]) == [2000, "x"]
+    assert years.class_index(np.int64(2000)) == 1
+    with pytest.raises(InputError, match="there is no class 5; the classes are 1990, 2000"):
+        years.class_index(5)
+    with pytest.raises(InputError, match="a regression model has no classes"):
+        NUMBERS.class_index("value")
+
+
+def test_linear_models_are_those_of_scikit_learn() -> None:
+    x, nodes = RANDOM.normal(size=(20, 4)), np.arange(12)
+    logistic = LogisticRegression(C=2.0, max_iter=1000)
+    expected = logistic.fit(x[:12], CLASSES).predict_proba(x)
+    np.testing.assert_allclose(SINGLE.linear_outputs(x, nodes, CLASSES, 2.0), expected)
+    columns = [logistic.fit(x[:12], column).predict_proba(x)[:, 1] for column in INDICATORS.T]
+    np.testing.assert_allclose(MULTI.linear_outputs(x, nodes, INDICATORS, 2.0), np.transpose(columns))
+    alike = INDICATORS.copy()
+    alike[:, 1] = 1
+    assert (MULTI.linear_outputs(x, nodes, alike, 2.0)[:, 1] == 1).all()
+    ridge = Ridge(alpha=0.5).fit(x[:12], VALUES).predict(x)  # the scale of the labels does not matter
+    np.testing.assert_allclose(NUMBERS.linear_outputs(x, nodes, VALUES, 2.0)[:, 0], ridge)
+
+
+def test_mean_labels_of_neighbors() -> None:
+    sums, count = np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]), np.array([[5.0], [0.0]])
+    np.testing.assert_allclose(SINGLE.mean_labels(sums, count), [[0.25, 0.75, 0], [np.nan] * 3])
+    np.testing.assert_allclose(MULTI.mean_labels(sums, count), [[0.2, 0.6, 0], [np.nan] * 3])
+    np.testing.assert_allclose(NUMBERS.mean_labels(sums[:, :1] * 100, count), [[20.0], [np.nan]])
+
+
+def test_groups_of_nodes_by_color() -> None:
+    known = np.arange(100.0)[:, None]
+    groups = NUMBERS.groups(known)
+    assert groups.names == ["below 19.8", "19.8 to 39.6", "39.6 to 59.4", "59.4 to 79.2", "from 79.2"]
+    assert groups.of_labels(known).sum(0).tolist() == [20] * 5
+    assert groups.of_outputs(np.array([[-7.0], [19.8], [1000.0]])).tolist() == [0, 1, 4]
+    assert groups.texts(np.array([[2.5], [np.nan]])) == ["2.5", ""]
+    assert NUMBERS.groups(np.empty((0, 1))).of_outputs(known[:2]).tolist() == [0, 0]
+    classes = SINGLE.groups(np.eye(3))
+    assert (classes.names, classes.texts(SCORES)) == (["a", "b", "c"], None)
+    assert np.array_equal(classes.of_outputs(SCORES), SCORES.argmax(1))
 
 
 def test_propagated_labels_become_a_posterior_log_odds_or_a_weighted_mean() -> None:

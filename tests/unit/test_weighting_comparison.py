@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score
 
 import cge
 from cge.explain.weighting_comparison import Gain, WeightingComparison
+from cge.targets import MultiLabel, Regression, SingleLabel
 from cge.training.candidate_evaluation import CandidateEvaluator
 from tests.fixtures import (
     PLANTED_NODES,
@@ -26,6 +27,7 @@ from tests.fixtures import (
     with_sparse_features,
 )
 
+SINGLE = SingleLabel(np.arange(2))
 EDGES_AND_HOPS: dict[str, Any] = {
     "weighting": "edges+hops",
     "effective_fraction": 0.4,
@@ -55,7 +57,7 @@ def agresti_min(both: int, first: int, second: int, neither: int) -> tuple[float
 
 def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
     correct, baseline = np.array([1, 1, 1, 0, 1]), np.array([1, 0, 0, 0, 1])
-    gain = Gain.between(correct, baseline)  # differences 0, 1, 1, 0, 0
+    gain = Gain.between(correct, baseline, SINGLE)  # differences 0, 1, 1, 0, 0
     assert gain is not None
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.4, *agresti_min(2, 2, 0, 1)), rel=1e-6)
     assert (gain.low, gain.high) == pytest.approx((-0.150629, 0.722058), abs=1e-5)  # 2/7 ± 1.96 · √(3 − 4/7) / 7
@@ -63,31 +65,45 @@ def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
         "40.0 percentage points more accurate than uniform weights on 5 labels "
         "(95 % confidence interval of the difference: −15.1 to +72.2 percentage points, which includes 0)"
     )
-    assert "40.0 percentage points less accurate than uniform weights" in str(Gain.between(baseline, correct))
+    assert "40.0 percentage points less accurate than uniform weights" in str(Gain.between(baseline, correct, SINGLE))
     significant = Gain(0.02, 0.01, 0.03, 9)
     assert str(significant) == (
         "2.0 percentage points more accurate than uniform weights on 9 labels "
         "(95 % confidence interval of the difference: +1.0 to +3.0 percentage points)"
     )
-    assert Gain.between(correct[:1], baseline[:1]) is None
-    assert Gain.from_mean(0.0, float("inf"), 1) is None
+    assert Gain.between(correct[:1], baseline[:1], SINGLE) is None
+    assert Gain.from_mean(0.0, float("inf"), 1, SINGLE) is None
 
 
 def test_the_interval_has_a_width_where_both_are_correct_on_the_same_nodes() -> None:
     correct = np.array([1] * 30 + [0] * 10)
-    gain = Gain.between(correct, correct)
+    gain = Gain.between(correct, correct, SINGLE)
     assert gain is not None
     assert (gain.mean, gain.low, gain.high) == pytest.approx((0.0, *agresti_min(30, 0, 0, 10)), rel=1e-6)
     assert gain.low < -0.02
     assert str(gain).startswith("as accurate as uniform weights on 40 labels")
-    all_better = Gain.between(np.ones(3), np.zeros(3))
+    all_better = Gain.between(np.ones(3), np.zeros(3), SINGLE)
     assert all_better is not None
     assert (all_better.mean, all_better.high) == (1.0, 1.0)  # no gain is above one
     assert all_better.low == pytest.approx(agresti_min(0, 3, 0, 0)[0])
-    wide, narrow = (Gain.between(np.tile([1, 1, 0], n), np.tile([1, 0, 0], n)) for n in (10, 1000))
+    wide, narrow = (Gain.between(np.tile([1, 1, 0], n), np.tile([1, 0, 0], n), SINGLE) for n in (10, 1000))
     assert narrow is not None
     assert wide is not None
     assert wide.low < narrow.low < 1 / 3 < narrow.high < wide.high
+
+
+def test_a_gain_in_r2_has_a_normal_interval_and_no_percentages() -> None:
+    random, target = np.random.default_rng(0), Regression(np.array(["value"]))
+    own, uniform = 1 - random.normal(size=(2, 50)) ** 2
+    gain = Gain.between(own, uniform, target)
+    assert gain is not None
+    error = np.std(own - uniform, ddof=1) / np.sqrt(50)
+    assert (gain.low, gain.high) == pytest.approx((own - uniform).mean() + 1.959963985 * error * np.array([-1, 1]))
+    assert str(Gain(-0.04, -1.2, 1.12, 50, words=target.words)) == (
+        "0.040 worse in R² than uniform weights on 50 labels "
+        "(95 % confidence interval of the difference: −1.200 to +1.120, which includes 0)"
+    )
+    assert "words" not in gain.to_dict()
 
 
 def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
@@ -150,7 +166,7 @@ def test_a_model_with_uniform_weights_is_trained_on_request(multilabel: bool, pa
             correct.append(np.array([f1_score(true, row > 0.5, zero_division=0) for true, row in rows]))
         else:
             correct.append(probabilities.argmax(1) == validation.matrix.argmax(1))
-    assert comparison.gain == Gain.between(*correct)
+    assert comparison.gain == Gain.between(*correct, model.fitted_.target)
     assert comparison.gain is not None
     assert comparison.gain.n_labels == len(validation.nodes)
     assert comparison.sentences()[0] == f"Weighting: average, {comparison.gain.describe('validation')}."
@@ -184,7 +200,7 @@ def test_learned_weights_are_compared_with_uniform_ones(
     monkeypatch.setattr(CandidateEvaluator, "evaluate_all", spy)
     model = fit_quick(weighting, classifier="mlp", label_propagation=False, hops=2)
     comparison = model.compare_weighting()
-    expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, early=True)
+    expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, SINGLE, early=True)
     assert comparison.gain is not None
     assert expected is not None
     assert vars(comparison.gain) == pytest.approx(vars(expected))
@@ -266,6 +282,10 @@ def test_collapsed_weights_are_reported() -> None:
             "(contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
         ),
     ]
-    multilabel: dict[str, Any] = EDGES_AND_HOPS | {"centered": False}
-    expected = "least (contribution to the predicted score, averaged over nodes)."
-    assert WeightingComparison(gain=None, **multilabel).sentences()[-1].endswith(expected)
+    for kind, contribution in (
+        (MultiLabel, "contribution to the predicted score"),
+        (Regression, "predicted value, in"),
+    ):
+        sentence = WeightingComparison(gain=None, **EDGES_AND_HOPS, words=kind.words).sentences()[-1]
+        assert contribution in sentence
+        assert sentence.endswith("averaged over nodes).")

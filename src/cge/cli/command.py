@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from cge.errors import CgeError, FileFormatError, Message, Param, UnknownNodeError
 
 _FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges": "--graph", "trust": "--trust-data"}
+_FLAGS |= {"target_class": "--class"}
 _OTHER_FLAGS = {"node": "--node-column", "label": "--label-column", "nodes": "--node-list", "method": "--search"}
 _OTHER_COMMANDS = "correct the file, or read it by 'cge check' and 'cge fit', which have options for it"
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
-_LEARNED = ("weighting", "weight_parameters", "classifiers", "search_results")
+_LEARNED = ("weight_parameters", "classifiers", "search_results")
 
 MaxEpochs = Annotated[
     int | None, int_option("Maximum number of epochs, for a quick look \\[default: that of the classifier].", minimum=1)
@@ -50,6 +50,8 @@ def demo(
     from cge.estimators.cge import CGE
     from cge.estimators.fit_plan import plan_fit
     from cge.report import compare_methods, scored_nodes, write_page
+    from cge.report.scored_nodes import plain_rows
+    from cge.targets import SingleLabel
 
     start, data = time.perf_counter(), load_dataset("cora")
     assert data.split is not None  # noqa: S101 - CORA has one
@@ -61,7 +63,7 @@ def demo(
     visible = sys.stderr.isatty() and not (quiet or as_json)
     with output_folder(out) as folder:
         candidates = len(plan_fit(model, graph, y, validation).candidates)
-        with FitProgress(Checkpoint(folder), False, visible, candidates) as progress:
+        with FitProgress(Checkpoint(folder), SingleLabel(names), False, visible, candidates) as progress:
             model.fit(graph, y, validation, callback=progress)
         model.save(folder)
         test_labels = np.full(len(fields), -1)
@@ -75,8 +77,9 @@ def demo(
         "dataset": data.name,
         "labels": model.labels_seen_,
         "test_nodes": len(split.test),
-        "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-        **{name: getattr(model, f"{name}_") for name in _LEARNED},
+        "accuracy": plain_rows(rows),
+        "weighting": model.weighting_,
+        **{name: model.fitted_.selected[name] for name in _LEARNED},
         "explanations": _explanations(model, split.test, fields),
         "folder": out,
         "report": str(Path(out) / "report.html"),

@@ -277,9 +277,12 @@ def tune(
     from cge.store.atomic import write_text
 
     require_package("optuna", "tune", "tune")
+    import numpy as np
+
     from cge.engine import make_engine
     from cge.estimators.tuning import as_toml, open_storage, search_space
     from cge.estimators.tuning import tune as search
+    from cge.targets import class_target
 
     fixed = settings_from_text(settings or [])
     search_space(method, fixed)  # refuses a wrong name before data are read
@@ -305,6 +308,7 @@ def tune(
         result = {"dataset": data.name, "method": method, "settings": best.settings}
         print_json(result | {"validation": best.accuracy, "trials": best.trials, "pruned": best.pruned})
     else:
-        metric, plural = "micro-F1" if data.multilabel else "accuracy", "" if best.trials == 1 else "s"
+        metric = class_target(data.labels, np.array(data.class_names)).metric
+        plural = "" if best.trials == 1 else "s"
         print(f"# {data.name}, {method}: validation {metric} {best.accuracy:.4f}, best of {best.trials} trial{plural}")
         print(as_toml(best.settings), end="")

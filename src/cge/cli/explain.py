@@ -112,9 +112,6 @@ def explain(
         raise InputError("--graph and --features add new nodes", hint="name the one to explain with --node")
     model = load_model(folder, n_jobs)
     require(model, "explain", folder, "whose predictions are not based on paths")
-    regression = model.fitted_.target.kind == "regression"
-    if regression and target_class is not None:
-        raise InputError("a regression model has no classes", hint="leave out --class")
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
@@ -136,7 +133,7 @@ def explain(
     if as_json:
         print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
-        _print(explanation, by, regression=regression)
+        _print(explanation, by)
 
 
 def _index(classifier: str) -> int | str:
@@ -149,8 +146,8 @@ def _print_weighting(
 ) -> None:
     """Print how the path weighting of a model compares with uniform weights."""
     if as_json:
-        parameters = getattr(model, "weight_parameters_", None)
-        print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
+        about = {"folder": folder, "weight_parameters": model.fitted_.weight_parameters}
+        print_json(about | comparison.to_dict())
     elif not quiet:
         heading("Path weighting")
         print("\n".join(map(printable, comparison.sentences())))
@@ -177,8 +174,7 @@ def _metapath_cells(row: MetapathWeight) -> list[str]:
 def _explain(
     model: PathEstimator, node: str | None, to: str | None, target_class: str | None, new: Any, options: dict[str, Any]
 ) -> Explanation:
-    classes = {str(label): label for label in model.classes_.tolist()}
-    label = None if target_class is None else classes.get(target_class, target_class)
+    label = None if target_class is None else model.fitted_.target.class_named(target_class)
     if node is None:
         return model.explain_class(label, **options)
     start, *end = ids_of(model, [node] if to is None else [node, to])
@@ -230,8 +226,8 @@ def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
     return columns | {"classifier": [info.name] * len(rows)} | numbers
 
 
-def _print(explanation: Explanation, by: str | None, *, regression: bool) -> None:
-    _print_heading(explanation, regression)
+def _print(explanation: Explanation, by: str | None) -> None:
+    _print_heading(explanation)
     for sentence in (explanation.describe_information(), explanation.describe_classifier()):
         if sentence:
             print(fill(printable(sentence), width()))
@@ -240,6 +236,8 @@ def _print(explanation: Explanation, by: str | None, *, regression: bool) -> Non
         "contribution" if explanation.node is not None else f"mean contribution ({explanation.num_nodes:,} nodes)"
     )
     print_table([("part of the score", "left"), (contribution, "right")], _parts(explanation))
+    if explanation.target.words.scores:
+        print(fill(explanation.target.words.scores, width()))
     if not explanation.exact:
         print("The paper's algorithm has no exact sum over paths: contributions are an attribution, with a remainder.")
     for table in ("endpoint", "path") if by is None else (by,):
@@ -255,7 +253,8 @@ def _print_rows(explanation: Explanation, by: str) -> None:
         return printable(label_text(label))
 
     if not explanation.rows(by):
-        print(_EMPTY[by])
+        numbers = by == "label" and explanation.by_labeled_node.size
+        print("Labels are numbers: --by labeled-node lists the nodes that have one." if numbers else _EMPTY[by])
         return
     columns = explanation.table(by, text)
     for title in _DISPENSABLE:
@@ -272,23 +271,20 @@ def _print_rows(explanation: Explanation, by: str) -> None:
         print(fill(sentence, width()))
 
 
-def _print_heading(explanation: Explanation, regression: bool) -> None:
-    output, label = explanation.probabilities[explanation.target_index], printable(explanation.target_class)
-    node = printable(explanation.node)
+def _print_heading(explanation: Explanation) -> None:
+    output = explanation.target.format_output(explanation.probabilities[explanation.target_index])
+    words, label, node = explanation.target.words, printable(explanation.target_class), printable(explanation.node)
     if explanation.node is None:
         heading(f"Paths that contribute most to {label}")
         nodes = "1 node is" if explanation.num_nodes == 1 else f"{explanation.num_nodes:,} nodes are"
         print(f"{nodes} predicted as {label}")
-        print_pairs([("mean probability", f"{output:.0%}")])
+        print_pairs([("mean probability", output)])
         return
     via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
-    if regression:
-        heading(f"Paths that contribute most to the value of {node}{via}")
-        print_pairs([("predicted", f"{output:.6g}")])
-        return
     predicted = explanation.target_class in explanation.predicted_all
-    heading(f"Why {node} is predicted as {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
-    rows = [("probability", f"{output:.0%}")]
+    title = words.explained if predicted else words.explained_other
+    heading(f"{title.format(node=node, label=label)}{via}")
+    rows = [(words.explained_output, output)]
     if explanation.predicted_all != (explanation.target_class,):
         rows.append(("predicted", _predicted(explanation)))
     print_pairs(rows)

@@ -94,6 +94,7 @@ def fit(
       cge fit --config fit.toml --jobs 4
     """
     from cge.data.stored import is_stored_graph, open_graph
+    from cge.estimators.cge import CGE
     from cge.estimators.configs import flat_params, make_estimator
     from cge.memory import available_memory
 
@@ -101,7 +102,7 @@ def fit(
     check = {"forced": out_of_core, "check_memory": not (no_memory_check or dry_run)}
     stored = large_graph(model, files, large, **check)
     if stored is not None:
-        if method != METHODS[0]:
+        if not isinstance(model, CGE):
             raise InputError("the algorithm of the paper is not available out of core", hint="leave --method out")
         printing = {"dry_run": dry_run, "quiet": quiet, "as_json": as_json}
         fit_out_of_core(model, stored, files, (labels, validation), out, large, **printing)
@@ -190,13 +191,14 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
 
 def read_label_dict(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
     """Return {node id: name of its class}, or a list of names in a multilabel task, and notes about the file."""
-    from cge.data.splits import labeled
+    import numpy as np
+
+    from cge.targets import class_target
 
     codes, names, notes = files.read_labels(path, graph)
-    ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
-    if codes.ndim == 1:
-        return {ids[node]: names[codes[node]] for node in nodes}, notes
-    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}, notes
+    target = class_target(codes, np.array(names, object))
+    nodes = target.labeled(codes).nonzero()[0]
+    return dict(zip(graph.node_ids[nodes].tolist(), target.decode(codes[nodes]), strict=True)), notes
 
 
 def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_labels: dict[Any, Any]) -> list[str]:
@@ -211,10 +213,11 @@ def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_la
 
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
+    target, candidates = task.labels.target, len(task.plan.candidates)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         try:
-            with FitProgress(checkpoint, task.plan.refit, visible, len(task.plan.candidates)) as progress:
+            with FitProgress(checkpoint, target, task.plan.refit, visible, candidates) as progress:
                 model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
         except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
             hint = "leave out --resume to start again, or give --out another folder"

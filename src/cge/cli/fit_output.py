@@ -19,19 +19,19 @@ from cge.cli.printing import print_pairs
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
+    from cge.targets import Target
     from cge.training.history import Epoch, PaperEpoch
 
 _LOSSES = {"path loss": "path_loss", "supervised loss": "supervised_loss", "consistency loss": "consistency_loss"}
 _STAGES = {"select": "final training", "train": "final training", "refit": "training on all labels"}
-_SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
 
 
-def _epoch_line(epoch: PaperEpoch | Epoch) -> str:
+def _epoch_line(epoch: PaperEpoch | Epoch, target: Target) -> str:
     """Return the numbers of an epoch in one line."""
     values = vars(epoch)
     parts = [f"{title} {values[name]:.3f}" for title, name in _LOSSES.items() if name in values]
     if epoch.validation_accuracy is not None:
-        parts.append(f"validation accuracy {epoch.validation_accuracy:.1%}")
+        parts.append(f"validation {target.validation_metric} {target.format_score(epoch.validation_accuracy)}")
     if values.get("weight_mean") is not None:
         parts.append(f"path weights {values['weight_mean']:.2f} ± {values['weight_std']:.2f}")
     return " · ".join(parts)
@@ -40,17 +40,18 @@ def _epoch_line(epoch: PaperEpoch | Epoch) -> str:
 class FitProgress(Progress):
     """Shows a fit on the error stream, one bar and a line of numbers under it; the callback of `fit`.
 
-    The epochs in a `checkpoint` count as done. `refit` says whether a second training on all labels follows.
-    `candidates` is the number of candidates of the model search, the final training included; 0 for the paper's
-    algorithm. Which of them are trained depends on results, so that the bar may jump ahead, but never goes back.
+    The epochs in a `checkpoint` count as done. `target` names the validation score. `refit` says whether a second
+    training on all labels follows. `candidates` is the number of candidates of the model search, the final training
+    included; 0 for the paper's algorithm. Which of them are trained depends on results, so that the bar may jump ahead,
+    but never goes back.
     """
 
-    def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool, candidates: int = 0) -> None:
+    def __init__(self, checkpoint: Checkpoint, target: Target, refit: bool, visible: bool, candidates: int = 0) -> None:
         self._numbers = ""  # Progress draws itself when it is made
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
         terminal = Console(stderr=True)
         super().__init__(*columns, console=terminal, transient=True, refresh_per_second=4, disable=not visible)
-        self._checkpoint, self._refit, self._candidates = checkpoint, refit, candidates
+        self._checkpoint, self._target, self._refit, self._candidates = checkpoint, target, refit, candidates
         self._compared, self._epoch, self._started = 0, 0, time.monotonic()
         self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
         self._seconds: list[float] = []
@@ -67,7 +68,7 @@ class FitProgress(Progress):
         """Show an epoch that is done."""
         if self.disable:
             return
-        self._numbers = _epoch_line(epoch)
+        self._numbers = _epoch_line(epoch, self._target)
         if self._candidates:
             self._show_search(epoch)
             return
@@ -125,7 +126,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "folder": out,
         "nodes": model.graph_.num_nodes,
         "edges": model.graph_.num_edges,
-        "classes": model.classes_.tolist(),
+        "classes": model.fitted_.target.class_names,
         "labels_seen": model.labels_seen_,
         "best_epoch": model.best_epoch_,
         "refitted": model.selection_history_ is not None,
@@ -134,18 +135,21 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
         "weighting": model.weighting_,
         "path_weight_summary": weights,
-        **{name: getattr(model, f"{name}_", None) for name in _SEARCH},
+        **model.fitted_.selected,
         "weighting_comparison": model.compare_weighting().to_dict(),
         "seconds": seconds,
     }
 
 
 def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
-    """Return the validation accuracy of the calibrated ensemble; for another metric, its value at the best epoch."""
-    validation = model.fitted_.validation
-    if of_epoch is None or model.fitted_.target.metric != "accuracy" or not len(validation):
+    """Return the validation score of the calibrated ensemble.
+
+    In a multilabel task it is that of the best epoch, of as many top classes as a node has labels.
+    """
+    validation, target = model.fitted_.validation, model.fitted_.target
+    if of_epoch is None or target.multilabel or not len(validation):
         return of_epoch
-    return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
+    return target.score_outputs(validation.probabilities, validation.matrix)
 
 
 def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
@@ -157,7 +161,7 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         summary["refitted"],
         "were learned",
         unused=learned_weights_unused(model.fitted_),
-        outer_labels=getattr(model, "outer_labels", "folds"),
+        outer_labels=model.outer_labels,
         cross_validated=summary["cross_validated"],
     )
     comparison = model.compare_weighting().sentences(label="")
@@ -177,11 +181,9 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         )
     names = summary["classifiers"]
     if names:
-        text = ", ".join(names) + (" (mean of their probabilities)" if len(names) > 1 else "")
+        text = ", ".join(names) + (f" (mean of their {model.fitted_.target.words.outputs})" if len(names) > 1 else "")
         text += ", with label propagation" if summary["label_propagation"] else ""
-        others = dict.fromkeys(
-            weighting for weighting, _ in getattr(model, "ensemble_", ()) if weighting != model.weighting_
-        )
+        others = [weighting for weighting in model.fitted_.weighting_names() if weighting != model.weighting_]
         text += f", some of them with the weighting {' or '.join(others)}" if others else ""
         rows.append(("classifier", text + (", with prior correction" if summary["prior_correction"] else "")))
     folder = json.dumps(summary["folder"], ensure_ascii=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_list, format_value
+from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -91,8 +91,6 @@ def read_test_labels(model: PathEstimator, file: str, graph: Graph | None = None
 
     They are those of the nodes of `graph`, by default that of the model.
     """
-    import numpy as np
-
     from cge.data import read_labels
 
     target, graph = model.fitted_.target, model.graph_ if graph is None else graph
@@ -103,19 +101,7 @@ def read_test_labels(model: PathEstimator, file: str, graph: Graph | None = None
             raise
         hint = "keep one label for each node, as in training"
         raise FileFormatError(error.path, error.problem, error.line, hint=hint) from None
-    if target.kind == "regression":
-        return target.encode(graph, [None if code < 0 else names[code] for code in codes.tolist()], "labels")
-    classes = {str(label): number for number, label in enumerate(model.classes_.tolist())}
-    unknown = [name for name in names if name not in classes]
-    if unknown:
-        problem = f"{file} has the class {format_value(unknown[0])}, which is no class of the model"
-        raise InputError(problem, hint=f"its classes are {format_list(list(classes))}")
-    numbers = np.array([classes[name] for name in names])
-    if not target.multilabel:
-        return np.asarray(np.append(numbers, -1)[codes])  # the code −1 is the last place
-    matrix = np.zeros((len(codes), len(classes)), np.int64)
-    matrix[:, numbers] = codes
-    return matrix
+    return target.encode_names(graph, codes, names, file)
 
 
 def no_test_labels(file: str) -> InputError:

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from cge.cli.graph_options import Files
     from cge.data.stored import StoredGraph
     from cge.engine import Engine
+    from cge.estimators.cge import CGE
+    from cge.estimators.embeddings import DeepWalk
+    from cge.estimators.path_estimator import PathEstimator
     from cge.estimators.stored_model import StoredModel
     from cge.graph import Graph
+    from cge.targets import Target
 
 _PANEL = "Graphs larger than memory"
 
@@ -62,7 +66,7 @@ class LargeGraphs:
 
 
 def large_graph(
-    model: Any, files: Files, options: LargeGraphs, *, forced: bool, check_memory: bool
+    model: PathEstimator, files: Files, options: LargeGraphs, *, forced: bool, check_memory: bool
 ) -> StoredGraph | None:
     """Return the stored graph of a command that is fitted out of core; None where it is fitted in memory.
 
@@ -103,7 +107,7 @@ def choice_note(stored: StoredGraph, limit: int, out_of_core: bool) -> str:
 
 
 def fit_out_of_core(
-    model: Any,
+    model: CGE,
     stored: StoredGraph,
     files: Files,
     labels: tuple[str, str | None],
@@ -129,7 +133,7 @@ def fit_out_of_core(
         return
     print_notes([] if quiet or as_json else [note])
     with output_folder(out) as folder:
-        summary, notes = _fit(model, stored, files, labels, folder, options, sys.stderr.isatty() and not quiet)
+        summary, notes, target = _fit(model, stored, files, labels, folder, options, sys.stderr.isatty() and not quiet)
     if as_json:
         print_json(summary | {"notes": [note, *notes]})
     elif not quiet:
@@ -139,20 +143,20 @@ def fit_out_of_core(
         described = describe_labels(counts, summary["refitted"], "", cross_validated=summary["cross_validated"])
         rows.append(("labels", described))
         rows += [("weighting", summary["weighting"]), ("classifiers", ", ".join(summary["classifiers"]))]
-        rows += [] if accuracy is None else [("validation accuracy", f"{accuracy:.1%}")]
+        rows += [] if accuracy is None else [(f"validation {target.validation_metric}", target.format_score(accuracy))]
         print_pairs([*rows, ("time", f"{summary['seconds']:.1f} s"), ("memory", format_bytes(summary["peak_bytes"]))])
 
 
 def _fit(
-    model: Any,
+    model: CGE,
     stored: StoredGraph,
     files: Files,
     labels: tuple[str, str | None],
     out: Path,
     options: LargeGraphs,
     visible: bool,
-) -> tuple[dict[str, Any], list[str]]:
-    """Fit and save a model; return its summary and notes."""
+) -> tuple[dict[str, Any], list[str], Target]:
+    """Fit and save a model; return its summary, notes and target."""
     from cge.estimators.stored_fit import fit_stored
 
     start, limit, work = time.perf_counter(), options.limit, out / "work"
@@ -175,7 +179,7 @@ def _fit(
     refitted = encoder.log.selection_history is not None
     summary |= {"refitted": refitted, "cross_validated": encoder.log.cross_validated}
     summary |= {"seconds": time.perf_counter() - start, "peak_bytes": _peak()}
-    return summary, [note for _, notes in read for note in notes]
+    return summary, [note for _, notes in read for note in notes], encoder.target
 
 
 def _labels(files: Files, path: str, stored: StoredGraph) -> tuple[dict[Any, Any], list[str]]:
@@ -241,7 +245,7 @@ def write_parts_of(
 
 
 def write_walk_parts(
-    model: Any, folder: str, out: str, options: LargeGraphs, n_jobs: int | None, *, quiet: bool, as_json: bool
+    model: DeepWalk, folder: str, out: str, options: LargeGraphs, n_jobs: int | None, *, quiet: bool, as_json: bool
 ) -> None:
     """Write DeepWalk vectors of a stored graph to a folder of Parquet parts, or continue to."""
     from cge.data.stored import open_graph

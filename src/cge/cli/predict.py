@@ -34,8 +34,9 @@ _BASIS = {
     "features+edges": "new, by features and edges",
     "features": "new, by features only",
     "edges": "new, by edges only",
-    "no information": "paths reach no label and only inputs of zeros: class frequencies",
+    "no information": "paths reach no label and only inputs of zeros: {unknown}",
 }
+_TEXTS = ("node", "class", "evidence")  # columns; the others are numbers
 
 
 @takes_options
@@ -51,11 +52,11 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict classes with a saved model, for nodes of its graph or new ones.
+    """Predict classes or values with a saved model, for nodes of its graph or new ones.
 
     New edges and features are added to the graph of the model, so that neighbors in it are used. The output has the
-    predicted class of each node, its confidence, the probabilities of all classes, and the evidence: whether the
-    features of a new node, its edges, or both were used.
+    predicted class of each node, its confidence, the probabilities of all classes (in regression only the value), and
+    the evidence: whether the features of a new node, its edges, or both were used.
 
     For example:
 
@@ -113,52 +114,19 @@ def _split_ids(text: str) -> list[str]:
 
 def _to_json(predictions: Predictions, *, full: bool = True) -> dict[str, Any]:
     """Return predictions as a JSON object; without the nodes unless `full`."""
-    regression, classes = predictions.target.kind == "regression", predictions.classes.tolist()
-    result = {"nodes": len(predictions.nodes), "classes": classes, "evidence": predictions.counts()}
-    if not full:
-        return result | {"predictions": None}
-    columns = predictions.nodes.tolist(), predictions.predicted, predictions.evidence_names()
-    if regression:
-        rows = [{"node": node, "value": value, "evidence": basis} for node, value, basis in zip(*columns, strict=True)]
-        return result | {"classes": None, "predictions": rows}
-    names = [str(name) for name in classes]
-    numbers = _short_floats(predictions.confidence), map(_short_floats, predictions.probabilities)
-    rows = [
-        {"node": node, "class": predicted, "confidence": confidence, "evidence": basis}
-        | {"probabilities": dict(zip(names, probabilities, strict=True))}
-        for node, predicted, basis, confidence, probabilities in zip(*columns, *numbers, strict=True)
-    ]
-    return result | {"predictions": rows}
-
-
-def _short_floats(values: Any) -> list[float]:
-    """Return float32 as Python floats without spurious digits."""
-    return [float(str(value)) for value in values]
+    about = {"classes": predictions.target.class_names, "evidence": predictions.counts()}
+    return {"nodes": len(predictions.nodes), **about, "predictions": predictions.rows() if full else None}
 
 
 def _print(predictions: Predictions, out: str | None) -> None:
     """Print the first predictions, or the file they were written to and the evidence they are based on."""
     if out is not None:
         counts = ", ".join(f"{count:,} {_BASIS[name]}" for name, count in predictions.counts().items())
+        counts = counts.format(unknown=predictions.target.words.unknown)
         print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("based on", counts), ("written to", out)])
         return
-    columns = {
-        ("node", "left"): list(map(str, predictions.nodes[:_MAX_ROWS].tolist())),
-        ("class", "left"): list(map(_text, predictions.predicted[:_MAX_ROWS])),
-        ("confidence", "right"): [f"{confidence:.3f}" for confidence in predictions.confidence[:_MAX_ROWS]],
-        ("evidence", "left"): predictions.evidence_names()[:_MAX_ROWS],
-    }
-    if predictions.target.kind == "regression":
-        node, value, _, evidence = columns.values()
-        columns = {("node", "left"): node, ("value", "right"): value, ("evidence", "left"): evidence}
-    print_table(columns, zip(*columns.values(), strict=True))
+    columns = predictions.texts(_MAX_ROWS)
+    titles = [(title, "left" if title in _TEXTS else "right") for title in columns]
+    print_table(titles, zip(*columns.values(), strict=True))
     if len(predictions.nodes) > _MAX_ROWS:
         print(f"and {len(predictions.nodes) - _MAX_ROWS:,} more; --out FILE writes all of them, --json prints them")
-
-
-def _text(predicted: Any) -> str:
-    if not isinstance(predicted, list):
-        return str(predicted)
-    from cge.store.export_formats import SEPARATOR
-
-    return SEPARATOR.join(map(str, predicted)) or "none"

@@ -59,6 +59,7 @@ def report(
     """
     from cge.report import compare_methods, scored_nodes, write_page
     from cge.report.charts import check_projection
+    from cge.report.scored_nodes import plain_rows
 
     require_labels(labels, columns)
     output_file(out, [".html", ".htm"], inputs=[labels])
@@ -77,13 +78,14 @@ def report(
     size = write_page(model, out, title=title, test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
         rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
+        diagram = None if scored is None else scored.reliability()
         result = {
             "file": out,
             "bytes": size,
             "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
             "metric": model.fitted_.target.metric,
-            "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-            "calibration_error": scored and scored.reliability()["error"],
+            "accuracy": plain_rows(rows),
+            "calibration_error": diagram and diagram["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),
         }
         print_json(result)

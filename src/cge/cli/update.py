@@ -14,6 +14,8 @@ from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.data.graph_update import GraphUpdate
+    from cge.estimators.cge import CGE
+    from cge.targets import Words
 
 Out = Annotated[str | None, text_option("DIR", "Folder for the changed model \\[default: it replaces the old one].")]
 
@@ -60,35 +62,31 @@ def update(
         print_json(content)
     elif not quiet:
         print_notes(notes)
-        _print(content)
+        _print(content, model.fitted_.target.words)
 
 
-def _labels(model: Any, changes: GraphUpdate, file: str) -> dict[Any, Any]:
+def _labels(model: CGE, changes: GraphUpdate, file: str) -> dict[Any, Any]:
     """Return the labels in a file, also of new nodes, by node id."""
     from cge.estimators.predictions import extended_graph
 
     target, graph = model.fitted_.target, extended_graph(model, changes, replace_features=True).graph
     codes = read_test_labels(model, file, graph)
     nodes = target.labeled(codes).nonzero()[0]
-    ids, labels = graph.node_ids[nodes].tolist(), codes[nodes]
-    if target.kind == "regression":
-        return dict(zip(ids, labels.tolist(), strict=True))
-    if target.multilabel:
-        return dict(zip(ids, target.names(labels), strict=True))
-    return dict(zip(ids, model.classes_[labels].tolist(), strict=True))
+    return dict(zip(graph.node_ids[nodes].tolist(), target.decode(codes[nodes]), strict=True))
 
 
-def _print(content: dict[str, Any]) -> None:
+def _print(content: dict[str, Any], words: Words) -> None:
     counts = f"{content['changed_nodes']:,} changed, {content['new_nodes']:,} of them new"
+    changed = f"{content['changed_predictions']:,}"
     rows = [
         ("nodes", f"{content['nodes']:,}: {counts}"),
-        ("computed again", f"{content['affected_nodes']:,}, of which {content['changed_predictions']:,} changed class"),
+        ("computed again", f"{content['affected_nodes']:,}, of which {changed} changed {words.kind}"),
     ]
     if content["confidence"] is not None:
         before, after = content["confidence"]
         rows.append(("confidence", f"{before:.3f} before, {after:.3f} after (mean of existing nodes computed again)"))
     if content["label_score"] is not None:
-        rows.append(("new labels", f"{content['label_score']:.3f} predicted as given, before the update"))
+        rows.append(("new labels", f"{words.as_given.format(score=content['label_score'])}, before the update"))
     advice = "; ".join(content["advice"])
     rows.append(("changed since fit", f"{content['changed_since_fit']:.1%} of the nodes"))
     rows += [("advice", f"{advice}: fit again on the new graph")] if advice else []

@@ -6,7 +6,6 @@ propagated features are vectors without labels.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,7 +48,7 @@ class FeatureClassifier(BaselineClassifier):
     """
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        return _logistic_regression(unit_features(graph), task)
+        return _linear_model(unit_features(graph), task)
 
 
 @documented
@@ -63,7 +62,7 @@ class SGC(BaselineClassifier):
         adjacency, x = normalized_adjacency(graph, self_loops=True), unit_features(graph)
         for _ in range(self.hops):
             x = adjacency @ x
-        return _logistic_regression(x, task)
+        return _linear_model(x, task)
 
 
 @documented
@@ -81,7 +80,7 @@ class LabelPropagation(BaselineClassifier):
     class_mass: bool = param(False, "class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        n_classes, multilabel = len(task.classes), task.target.multilabel
+        n_classes = len(task.classes)
         labels = np.zeros((len(graph), n_classes + 1))  # the last column is 1 for each labeled node
         labels[task.train, :n_classes] = task.matrix(task.train)
         labels[task.train, n_classes] = 1
@@ -93,9 +92,8 @@ class LabelPropagation(BaselineClassifier):
                 scores = alpha * (adjacency @ scores) + (1 - alpha) * labels
             if self.class_mass:
                 scores = scores * (prior / np.maximum(scores.sum(axis=0), 1e-12))
-            total = scores[:, n_classes:] if multilabel else scores[:, :n_classes].sum(axis=1, keepdims=True)
-            probabilities = np.minimum(scores[:, :n_classes] / np.maximum(total, 1e-300), 1.0)
-            candidates[alpha] = np.where(total > 0, probabilities, prior[:n_classes])
+            outputs = task.target.mean_labels(scores[:, :n_classes], scores[:, n_classes:])
+            candidates[alpha] = np.where(np.isnan(outputs), prior[:n_classes], outputs)
         return _best(candidates, task)
 
 
@@ -142,7 +140,7 @@ class WalkClassifier(VectorClassifier):
             self.embedding_ = self._vectors(graph)
         if features is None:
             return classify_vectors(self.embedding_, task)
-        return _logistic_regression(sp.csr_array(sp.hstack([unit_rows(self.embedding_), features])), task)
+        return _linear_model(sp.csr_array(sp.hstack([unit_rows(self.embedding_), features])), task)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
         names = ("walk_length", "walks_per_node", "window", "random_state", "n_jobs")
@@ -261,48 +259,33 @@ def unit_features(graph: Graph) -> sp.csr_array:
 
 
 def classify_vectors(vectors: Array, task: TaskLabels) -> tuple[Array, float]:
-    """Return class probabilities `(n, c)` by logistic regression on vectors `(n, d)` alone, and its C.
+    """Return outputs `(n, c)` of a linear model of vectors `(n, d)` alone, such as logistic regression, and its C.
 
     Rows are scaled to unit length. The validation labels select C, the inverse strength of regularization.
     """
-    return _logistic_regression(unit_rows(vectors), task)
+    return _linear_model(unit_rows(vectors), task)
 
 
-def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
-    """Return the probabilities of logistic regression, and the strength that is best on the validation labels."""
+def _linear_model(x: Any, task: TaskLabels) -> tuple[Array, float]:
+    """Return the outputs of a linear model, and the strength that is best on the validation labels."""
     if sp.issparse(x):  # features that no training node has get the weight zero
         x = x[:, np.unique(x[task.train].indices)]
         if not x.shape[1]:
             return np.tile(task.matrix(task.train).mean(axis=0), (x.shape[0], 1)), _DEFAULT_STRENGTH
-    return _best(logistic_regressions(x, task), task)
+    return _best(linear_models(x, task), task)
 
 
-def logistic_regressions(x: Any, task: TaskLabels) -> dict[float, Array]:
-    """Return class probabilities `(n, c)` by logistic regression on `x (n, d)`, for each value of C."""
-    from sklearn.linear_model import LogisticRegression
-
-    labels, candidates = task.codes[task.train], {}
+def linear_models(x: Any, task: TaskLabels) -> dict[float, Array]:
+    """Return the outputs `(n, c)` of a linear model of `x (n, d)`, for each value of C."""
+    labels = task.codes[task.train]
     strengths = _STRENGTHS if len(task.validation) else (task.choice or _DEFAULT_STRENGTH,)
-    for strength in strengths:
-        model: Any = LogisticRegression(C=strength, max_iter=1000)
-        probabilities = np.zeros((x.shape[0], len(task.classes)))
-        if task.target.multilabel:
-            for number, column in enumerate(labels.T):
-                probabilities[:, number] = column[0]
-                if column.min() < column.max():  # else all training nodes have the class, or none has
-                    probabilities[:, number] = model.fit(x[task.train], column).predict_proba(x)[:, 1]
-        else:
-            with warnings.catch_warnings():  # scikit-learn takes many classes for a regression task
-                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                model.fit(x[task.train], labels)
-            probabilities[:, model.classes_] = model.predict_proba(x)
-        candidates[strength] = probabilities
-    return candidates
+    return {strength: task.target.linear_outputs(x, task.train, labels, strength) for strength in strengths}
 
 
 def _best(candidates: dict[float, Array], task: TaskLabels) -> tuple[Array, float]:
-    """Return the probabilities with the best validation score and their hyperparameter; without labels the middle."""
+    """Return the outputs with the best validation score and their hyperparameter; without labels the middle."""
     labels, choice = task.codes[task.validation], list(candidates)[len(candidates) // 2]
     if len(task.validation):
-        choice = max(candidates, key=lambda value: task.target.score(candidates[value][task.validation], labels))
+        scores = {value: task.target.as_scores(outputs[task.validation]) for value, outputs in candidates.items()}
+        choice = max(scores, key=lambda value: task.target.score(scores[value], labels))
     return candidates[choice], choice

@@ -13,7 +13,7 @@ from cge.arrays import Array
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
-from cge.metrics import class_prior_ratio, log_losses
+from cge.metrics import class_prior_ratio, log_losses, node_accuracy
 from cge.targets import Target
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.encoder_data import EncoderData
@@ -96,9 +96,9 @@ def calibrate(
         train_counts = np.bincount(train[1], minlength=len(target.classes))
         log_ratio, plain_temperature, temperature = _fit_shift(scores, labels, target, train_counts)
         shift = plain_temperature * log_ratio
-        corrected, plain, most_frequent = _cross_fitted(scores, labels, target, train_counts)
+        corrected, plain, frequencies = _cross_fitted(scores, labels, target, train_counts)
         train_gain = _training_gain(*train, target, shift, log_ratio)
-        if always or _is_accepted(corrected, plain, most_frequent, labels, train_gain):
+        if always or _is_accepted(corrected, plain, frequencies, labels, train_gain):
             return corrected, temperature, shift
     temperature = target.fit_temperature(probabilities, labels)
     return target.scale(probabilities, temperature), temperature, None
@@ -130,12 +130,12 @@ def _fit_shift(
 def _cross_fitted(
     scores: EnsembleScores, labels: Array, target: Target, train_counts: Array
 ) -> tuple[Array, Array, Array]:
-    """Return probabilities with and without the shift, `(k, c)`, and the most frequent class, `(k,)`.
+    """Return probabilities with and without the shift, `(k, c)`, and the class frequencies of other labels, `(k, c)`.
 
     Shift, temperatures and class frequencies for a label are fitted on the other folds of the validation labels.
     """
     corrected, plain = np.empty((2, len(labels), len(train_counts)))
-    most_frequent, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
+    frequencies, fold_of = np.empty_like(corrected), np.arange(len(labels)) % _N_FOLDS
     for fold in range(_N_FOLDS):
         held_out_mask, others = fold_of == fold, fold_of != fold
         held_out_scores, other_scores = scores.rows(held_out_mask), scores.rows(others)
@@ -144,20 +144,20 @@ def _cross_fitted(
         corrected[held_out_mask] = target.scale(
             held_out_scores.mean_outputs(target, plain_temperature * log_ratio), temperature
         )
-        most_frequent[held_out_mask] = np.bincount(labels[others]).argmax()
-    return corrected, plain, most_frequent
+        frequencies[held_out_mask] = np.bincount(labels[others], minlength=len(train_counts))
+    return corrected, plain, frequencies
 
 
 def _training_gain(
     scores: EnsembleScores, labels: Array, target: Target, shift: Array, log_ratio: Array
 ) -> tuple[float, float]:
     """Return the gain in training accuracy, weighted to the validation frequencies, and its standard error."""
-    before, after = (scores.mean_outputs(target, each).argmax(1) == labels for each in (0.0, shift))
-    return mean_and_error(np.exp(log_ratio)[labels] * (after.astype(np.float64) - before))
+    before, after = (node_accuracy(scores.mean_outputs(target, each), labels) for each in (0.0, shift))
+    return mean_and_error(np.exp(log_ratio)[labels] * (after - before))
 
 
 def _is_accepted(
-    corrected: Array, plain: Array, most_frequent: Array, labels: Array, train_gain: tuple[float, float]
+    corrected: Array, plain: Array, frequencies: Array, labels: Array, train_gain: tuple[float, float]
 ) -> bool:
     """Return whether the correction lowers the log loss, not the accuracy, and beats the most frequent class.
 
@@ -166,9 +166,7 @@ def _is_accepted(
     than validation accuracy rises: a classifier that fits all training labels can only lose there.
     """
     loss_gain, loss_error = mean_and_error(log_losses(plain, labels) - log_losses(corrected, labels))
-    correct, before, majority = (
-        (predicted == labels).astype(np.float64) for predicted in (corrected.argmax(1), plain.argmax(1), most_frequent)
-    )
+    correct, before, majority = (node_accuracy(outputs, labels) for outputs in (corrected, plain, frequencies))
     gain, error = mean_and_error(correct - before)
     gain_over_majority, majority_error = mean_and_error(correct - majority)
     if loss_gain <= _MARGINS[0] * loss_error or gain_over_majority <= _MARGINS[1] * majority_error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ from cge.arrays import Array
 from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning, InputError, Message
 from cge.estimators.calibration import MIN_PRIOR_LABELS
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
@@ -186,6 +186,15 @@ class CGE(PathEstimator):
 
     cross_fits: ClassVar[bool] = True
 
+    @property
+    def inductive(self) -> bool:
+        """Whether nodes of other graphs than the training graph can be predicted: True."""
+        return True
+
+    def _task_labels(self, graph: Graph, y: Any, validation: Any) -> TaskLabels:
+        labels = task_labels(graph, y, validation, self.task)
+        return replace(labels, target=labels.target.with_scoring(self.scoring))
+
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
         if spec is not None and not spec.applies(self.hops, graph.features is not None, graph.num_relations > 1):
@@ -200,7 +209,9 @@ class CGE(PathEstimator):
             problem = Message.of(template, classifier=self.classifier, label_propagation=False)
             raise InputError(problem, parameter="classifier")
         too_few_labels = len(labels.validation) < MIN_PRIOR_LABELS
-        if self.prior_correction is True and (too_few_labels or self.class_weight or not labels.target.has_class_prior):
+        if self.prior_correction is True and (
+            too_few_labels or self.class_weight or not labels.target.exclusive_classes
+        ):
             needed = f"a single-label task, no {{class_weight}} and {MIN_PRIOR_LABELS} labels in {{validation}}"
             raise InputError(Message.of(f"{{prior_correction}} needs {needed}"), parameter="prior_correction")
         if self.inputs == "features" and graph.features is None:
@@ -267,8 +278,8 @@ class CGE(PathEstimator):
     def to_atlas(self, file: str | Path, *, vectors: bool = False) -> None:
         """Write a Parquet table of all nodes for tools such as embedding-atlas and jupyter-scatter.
 
-        Columns: node; class, confidence and training_label (in regression only value, the prediction); x and y, the
-        first two principal components of the vectors; with `vectors` also the vectors, as v0, v1, ….
+        Columns: node; class and confidence, in regression value; training_label; x and y, the first two principal
+        components of the vectors; with `vectors` also the vectors, as v0, v1, ….
         """
         from cge.estimators.numpy_export import write_atlas
 
@@ -283,14 +294,15 @@ class CGE(PathEstimator):
             return fit_large(self, graph, labels, checkpoints, callback)
         return fit_encoder(self, graph, labels, checkpoints, callback)
 
-    def _set_model(self, model: Any) -> None:
+    def _set_model(self, model: FittedModel) -> None:
+        if not isinstance(model, EncoderModel):
+            raise TypeError(f"a CGE has an EncoderModel, found {type(model).__name__}")
         super()._set_model(model)
-        self.classifiers_ = list(dict.fromkeys(model.classifier_names()))
+        self.classifiers_ = model.registered_classifiers
         self.ensemble_ = [(each.weighting.name, each.name) for each in model.ensemble]
         self.ensemble_weights_ = [each.weight for each in model.ensemble]
         self.label_propagation_, self.prior_correction_ = model.label_propagation, model.calibration.prior_corrected
-        self.search_results_ = [asdict(result) for result in model.selection.results]
-        self.weight_parameters_ = model.weight_parameters
+        self.search_results_, self.weight_parameters_ = model.selected["search_results"], model.weight_parameters
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         return restore_encoder(self, graph, classes, metadata, arrays)

@@ -198,7 +198,10 @@ class BaselineClassifier(Estimator, ABC):
         """
         check_settings(self)
         graph = as_graph(graph)
-        labels = task_labels(graph, y, validation)
+        if isinstance(y, TaskLabels):  # of another estimator: only its own score differs from the default
+            labels = replace(y, target=y.target.with_scoring(None))
+        else:
+            labels = task_labels(graph, y, validation)
         validation_labels = len(labels.validation)
         if not validation_labels:
             seed = self.get_params().get("random_state", 0)
@@ -212,8 +215,8 @@ class BaselineClassifier(Estimator, ABC):
         return self
 
     @abstractmethod
-    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        """Return the probability of each class for all nodes, `(n, c)`, and the selected hyperparameter."""
+    def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:
+        """Return the outputs for all nodes, `(n, c)`: class probabilities, or values; and the hyperparameter."""
 
     def _arrays(self) -> dict[str, Array]:
         """Return further arrays that a subclass has learned, for `save`."""
@@ -229,15 +232,18 @@ class BaselineClassifier(Estimator, ABC):
         `nodes` are ids, None means all.
         """
         check_fitted(self)
-        return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
+        self.target_.check_probabilities()
+        return self._outputs(nodes)
 
     def _outputs(self, nodes: Iterable[Hashable] | None = None, graph: None = None) -> Array:  # noqa: ARG002
-        return self.predict_proba(nodes)
+        """Return what is predicted, `(k, c)`: class probabilities, or values."""
+        check_fitted(self)
+        return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`."""
-        probabilities = self.predict_proba(nodes)
-        return self.target_.predict(probabilities)
+        outputs = self._outputs(nodes)
+        return self.target_.predict(outputs)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the accuracy of the predictions; in a multilabel task, micro-F1.

@@ -148,14 +148,14 @@ class EncoderFit:
     def _may_correct_priors(self) -> bool:
         """Return whether class scores may be adjusted to the class frequencies of the validation labels."""
         target, correct = self.labels.target, self.model.prior_correction
-        possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
+        possible = len(self.labels.validation) and target.exclusive_classes and self.model.class_weight != "balanced"
         return correct is True or bool(correct and possible and target.scoring is None)
 
     def _evaluator(self, split: LabelSplit) -> CandidateEvaluator:
         parts: list[Any] = [split.train, split.validation, *self._outer_folds(split)]
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in parts]
-        labels, classes = torch.from_numpy(self.labels.codes), len(self.labels.classes)
-        task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
+        labels = torch.from_numpy(self.labels.codes)
+        task = Task(self.graph, None, labels, self.labels.target, parts[0], parts[1], parts[2:])
         arguments = task, self.data, self.settings, self._class_weights(split.train), self._train
         if split.folds:
             return self.cross_fit_evaluator(*arguments, folds=split.folds)

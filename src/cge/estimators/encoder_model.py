@@ -15,7 +15,7 @@ from cge.data.graph_update import check_same_features
 from cge.estimators.calibration import Calibration, ensemble_scores
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.encoder_explainer import encoder_explainer
-from cge.estimators.fitted_model import FittedModel
+from cge.estimators.fitted_model import SELECTED, FittedModel
 from cge.estimators.stored_selection import selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer
 from cge.explain.path_sources import AllPaths
@@ -69,6 +69,19 @@ class EncoderModel(FittedModel):
             "normalization": module.normalization.item(),
             "hop_weights": module.normalized_hop_weights().tolist(),
         }
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """What the model search selected, and its results."""
+        results = [asdict(result) for result in self.selection.results]
+        settings = self.label_propagation, self.calibration.prior_corrected
+        return dict(
+            zip(SELECTED, (self.weight_parameters, self.registered_classifiers, *settings, results), strict=True)
+        )
+
+    def warm_up(self) -> None:
+        """Compute the inputs of the classifiers for all nodes."""
+        _ = self.own_inputs.has_information
 
     def data_of(self, graph: Graph | None) -> EncoderData:
         """Return a graph, by default that of training, with inputs scaled as in training; the last one is kept."""
@@ -148,6 +161,11 @@ class EncoderModel(FittedModel):
     def classifier_names(self) -> list[str]:
         """Return the names of the classifiers of the ensemble."""
         return [each.name for each in self.ensemble]
+
+    @property
+    def registered_classifiers(self) -> list[str]:
+        """Their names, each once."""
+        return list(dict.fromkeys(self.classifier_names()))
 
     def weighting_names(self) -> list[str]:
         """Return the names of the weightings of the ensemble, each once."""

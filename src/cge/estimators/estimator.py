@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cge.errors import CgeError
+
+if TYPE_CHECKING:
+    from cge.estimators.fitted_model import FittedModel
 
 
 class Estimator:
@@ -19,6 +22,11 @@ class Estimator:
     @classmethod
     def _get_param_names(cls) -> list[str]:
         return sorted(inspect.signature(cls).parameters)
+
+    @property
+    def fitted_model(self) -> FittedModel | None:
+        """The trained model behind a `CGE` or `PaperCGE`; None for other estimators, and before `fit`."""
+        return None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - settings are no estimators
         """Return the settings by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.data.graph_update import GraphUpdate
-from cge.errors import CgeWarning, InputError, format_list, format_value
-from cge.estimators.classifier import TaskLabels, check_fitted
+from cge.errors import CgeWarning, InputError
+from cge.estimators.classifier import BaselineClassifier, TaskLabels, check_fitted
+from cge.estimators.estimator import Estimator
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
 
 
-class ExplanationMixin:
+class ExplanationMixin(Estimator):
     """The methods of `CGE` and `PaperCGE` that explain."""
 
     graph_: Graph
@@ -35,6 +37,11 @@ class ExplanationMixin:
     weighting_: str
     random_state: int
     _explainers: dict[int, Explainer]
+
+    @property
+    def fitted_model(self) -> FittedModel | None:
+        """The trained model; None before `fit`."""
+        return vars(self).get("fitted_")
 
     def _need_fit(self) -> FittedModel:
         check_fitted(self)
@@ -76,7 +83,7 @@ class ExplanationMixin:
             training graph, as in `cge predict` (docs/predictions.md).
         """
         explainer, (node_index,) = self._explainer_of([node], classifier, graph)
-        class_index = None if target_class is None else self._class_index(target_class)
+        class_index = None if target_class is None else self._need_fit().target.class_index(target_class)
         return explainer.explain_node(node_index, *_checked_list(explainer, top, hop), class_index)
 
     def explain_class(
@@ -86,8 +93,8 @@ class ExplanationMixin:
 
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
-        explainer = self.explainer(classifier)
-        return explainer.explain_class(self._class_index(target_class), *_checked_list(explainer, top, hop))
+        class_index, explainer = self._need_fit().target.class_index(target_class), self.explainer(classifier)
+        return explainer.explain_class(class_index, *_checked_list(explainer, top, hop))
 
     def explain_pair(
         self,
@@ -106,7 +113,7 @@ class ExplanationMixin:
         Further arguments are those of `explain`.
         """
         explainer, (first, last) = self._explainer_of([node, endpoint], classifier, graph)
-        class_index = None if target_class is None else self._class_index(target_class)
+        class_index = None if target_class is None else self._need_fit().target.class_index(target_class)
         return explainer.explain_node(first, *_checked_list(explainer, top, hop), class_index, endpoint=last)
 
     def _explainer_of(
@@ -136,7 +143,8 @@ class ExplanationMixin:
     ) -> Faithfulness:
         """Return how the probability of the predicted class changes as paths are deleted, or inserted.
 
-        Probabilities are calibrated as those of `predict_proba`, of one classifier where several are averaged.
+        Probabilities are calibrated as those of `predict_proba`, of one classifier where several are averaged. In
+        regression it is the predicted value that changes.
 
         Parameters
         ----------
@@ -177,7 +185,8 @@ class ExplanationMixin:
             gain = gain_over_uniform(self)  # type: ignore[arg-type]
         elif model.gain_over_uniform is not None:
             seen = model.log.labels_seen["validation"]
-            gain = Gain.from_mean(*model.gain_over_uniform, seen, selected=model.weighting_selected, early=True)
+            flags = {"selected": model.weighting_selected, "early": True}
+            gain = Gain.from_mean(*model.gain_over_uniform, seen, model.target, **flags)
         return weighting_comparison(
             self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
         )
@@ -189,15 +198,8 @@ class ExplanationMixin:
         edge types. `top` is how many to return, `classifier` as for `explain`.
         """
         model, explainer = self._need_fit(), self.explainer(classifier)
-        validation = model.validation.nodes, model.validation.matrix.argmax(1)
+        validation = model.validation.nodes, model.validation.matrix
         return metapath_weights(explainer, model.uniform_paths(), checked_integer("top", top, 1), validation)
-
-    def _class_index(self, target_class: Any) -> int:
-        plain = target_class.item() if isinstance(target_class, np.generic) else target_class
-        classes = self.classes_.tolist()
-        if plain not in classes:
-            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
-        return int(classes.index(plain))
 
     def explainer(self, classifier: int | str = 0) -> Explainer:
         """Return the `Explainer` behind `explain`, for analyses of many nodes at once.
@@ -242,60 +244,61 @@ def uniform_copy(model: PathEstimator) -> Any:
     return copy
 
 
-def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Array | None]:
-    """Return the training and validation labels of a model, as class numbers or as zeros and ones.
+def labels_of(model: PathEstimator, as_passed: bool = False) -> TaskLabels:
+    """Return the training and validation labels of a model.
 
     Where the model held validation labels out of the training labels, and then trained on them as well, they are
     validation labels here; with `as_passed`, and where they were cross-fitted, they are training labels, as they were
     passed to `fit`.
     """
     target, train, validation = model.fitted_.target, model.fitted_.train, model.fitted_.validation
-    y, validation_y = (target.unlabeled(len(model.graph_)) for _ in range(2))
-    y[train.nodes] = target.from_matrix(train.matrix)
+    train_codes, codes = (target.unlabeled(len(model.graph_)) for _ in range(2))
+    train_codes[train.nodes] = target.from_matrix(train.matrix)
+    train_idx = np.sort(train.nodes)
     if model.selection_history_ is not None:
-        if as_passed or _folds(model, y):
-            return y, None
-        y[validation.nodes] = target.unlabeled(len(validation))
-    validation_y[validation.nodes] = target.from_matrix(validation.matrix)
-    return y, validation_y if len(validation) else None
+        if as_passed or _folds(model, train_codes):
+            return TaskLabels(train_codes, target, train_idx, np.empty(0, np.int64))
+        train_idx = np.setdiff1d(train_idx, validation.nodes)
+    codes[validation.nodes] = target.from_matrix(validation.matrix)
+    codes[train_idx] = train_codes[train_idx]
+    return TaskLabels(codes, target, train_idx, np.setdiff1d(validation.nodes, train_idx))
 
 
-def _folds(model: PathEstimator, y: Array) -> list[tuple[Array, Array]]:
-    """Return the folds of a model whose labels `y` were cross-fitted; none for others."""
-    labels = TaskLabels(y, model.fitted_.target, model.fitted_.train.nodes, np.empty(0, np.int64))
+def _folds(model: PathEstimator, codes: Array) -> list[tuple[Array, Array]]:
+    """Return the folds of a model whose labels were cross-fitted; none for others."""
+    labels = TaskLabels(codes, model.fitted_.target, model.fitted_.train.nodes, np.empty(0, np.int64))
     return labels.cross_fit(model) if model.selection_history_ is not None else []
 
 
-def probabilities_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None], nodes: Array) -> Array:
-    """Train a method on `labels_of` a model; return its probabilities of nodes whose labels it has not seen, `(k, c)`.
+def outputs_like(
+    method: PathEstimator | BaselineClassifier, model: PathEstimator, labels: TaskLabels, nodes: Array
+) -> Array:
+    """Train a method on `labels_of` a model; return its outputs for nodes whose labels it has not seen, `(k, c)`.
 
     Where the nodes are cross-fitted labels, another kind of method is trained on the same folds.
     """
-    y, validation = labels
-    folds = _folds(model, y) if validation is None and np.array_equal(model.fitted_.validation.nodes, nodes) else []
-    if folds and not hasattr(method, "fitted_") and not isinstance(method, type(model)):
+    cross_fitted = not len(labels.validation) and np.array_equal(model.fitted_.validation.nodes, nodes)
+    folds = _folds(model, labels.codes) if cross_fitted else []
+    if folds and not isinstance(method, type(model)):
         outputs = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
         for train_idx, held_out_idx in folds:
-            without = model.fitted_.target.unlabeled(len(y))
-            without[train_idx] = y[train_idx]
-            outputs[held_out_idx] = _fit_predict(method, model, (without, None))[held_out_idx]
+            codes = model.fitted_.target.unlabeled(len(labels.codes))
+            codes[train_idx] = labels.codes[train_idx]
+            part = replace(labels, codes=codes, train=np.sort(train_idx))
+            outputs[held_out_idx] = _fit_predict(method, model.graph_, part)[held_out_idx]
         return outputs[nodes]
-    probabilities = _fit_predict(method, model, labels)
-    fitted: FittedModel | None = getattr(method, "fitted_", None)
-    if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
-        return probabilities[nodes]
-    unseen = fitted.validation.probabilities
-    return unseen if unseen.shape[1] == probabilities.shape[1] else probabilities[nodes]
+    outputs = _fit_predict(method, model.graph_, labels)
+    if isinstance(method, ExplanationMixin) and np.array_equal(method.fitted_.validation.nodes, nodes):
+        return method.fitted_.validation.probabilities
+    return outputs[nodes]
 
 
-def _fit_predict(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
-    """Train a method on labels; return its probabilities for all nodes, `(n, c)`."""
+def _fit_predict(method: PathEstimator | BaselineClassifier, graph: Graph, labels: TaskLabels) -> Array:
+    """Train a method on labels; return its outputs for all nodes, `(n, c)`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CgeWarning)
-        method.fit(model.graph_, *labels)
-    probabilities = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
-    probabilities[:, method.classes_] = method.predict_proba(model.node_ids_)  # a class may have no training label
-    return probabilities
+        method.fit(graph, labels)
+    return method._outputs(graph.node_ids, None)
 
 
 def gain_over_uniform(model: PathEstimator) -> Gain | None:
@@ -305,8 +308,7 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
     target, validation = model.fitted_.target, model.fitted_.validation
     if not len(validation):
         raise InputError("this model has no validation labels to compare on; fit it with validation labels")
-    baseline = uniform_copy(model)
-    other = probabilities_like(baseline, model, labels_of(model), validation.nodes)
+    other = outputs_like(uniform_copy(model), model, labels_of(model), validation.nodes)
     labels = target.from_matrix(validation.matrix)
     own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
-    return Gain.between(own, uniform, selected=model.fitted_.weighting_selected)
+    return Gain.between(own, uniform, target, selected=model.fitted_.weighting_selected)

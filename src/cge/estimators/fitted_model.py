@@ -20,6 +20,8 @@ from cge.store import metadata_field, metadata_record
 from cge.targets import Target
 from cge.training.history import History
 
+SELECTED = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
+
 
 @dataclass(frozen=True, eq=False)
 class LabeledNodes:
@@ -144,6 +146,29 @@ class FittedModel(ABC):
     def temperature(self) -> float:
         """The temperature of the calibrated probabilities."""
 
+    @property
+    def weight_parameters(self) -> dict[str, Any] | None:
+        """What determines path weights, see `CGE.weight_parameters_`; None for the paper's algorithm."""
+        return None
+
+    @property
+    def edge_coefficients(self) -> dict[str, float]:
+        """The coefficients of the edge inputs; empty for networks and weights of metapaths."""
+        return dict((self.weight_parameters or {}).get("coefficients", {}))
+
+    @property
+    def hop_weights(self) -> list[float]:
+        """The weights of paths of 0, 1, … hops; empty for networks and weights of metapaths."""
+        return list((self.weight_parameters or {}).get("hop_weights", ()))
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """What the model search selected, by name; None for the paper's algorithm, which has no search."""
+        return dict.fromkeys(SELECTED)
+
+    def warm_up(self) -> None:  # noqa: B027 - nothing for the paper's algorithm
+        """Compute what all predictions share, before the first one."""
+
     def default_rows(self, graph: Graph) -> Array:
         """Return the nodes of a graph that are predicted by default: all, or those of the type of training labels."""
         types, names = self.graph.node_types, self.graph.node_type_names
@@ -173,6 +198,11 @@ class FittedModel(ABC):
     def classifier_names(self) -> list[str]:
         """Return the names of the classifiers that are averaged."""
         return ["head"]
+
+    @property
+    def registered_classifiers(self) -> list[str]:
+        """The names of those in the table of classifiers, each once; none for the head of the paper's algorithm."""
+        return []
 
     def weighting_names(self) -> list[str]:
         """Return the names of their weightings, each once."""

@@ -59,7 +59,7 @@ class NetworkClassifier(BaselineClassifier):
         settings = NetworkSettings(epochs=task.choice or self.epochs, seed=self.random_state, **options)
         train, validation = (torch.tensor(np.searchsorted(nodes, part)) for part in (task.train, task.validation))
         labels = torch.tensor(task.codes[nodes])
-        scores, epochs = train_network(network, features, labels, train, validation, settings)
+        scores, epochs = train_network(network, features, labels, task.target, train, validation, settings)
         probabilities: Array = task.target.outputs(scores).numpy()
         return probabilities, epochs
 

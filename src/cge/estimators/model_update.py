@@ -257,13 +257,7 @@ def _label_score(model: EncoderModel, nodes: Array, matrix: Array) -> float | No
     if not unseen.any():
         return None
     outputs = model.probabilities_from(_cached_inputs(model, nodes[unseen]), model.temperature)
-    return _score(model, outputs, matrix[unseen])
-
-
-def _score(model: EncoderModel, outputs: Array, matrix: Array) -> float:
-    labels: Any = model.target.from_matrix(matrix)
-    labels = model.target.classes[labels] if model.target.has_class_prior else labels
-    return model.target.score_predictions(model.target.predict(outputs), labels)
+    return model.target.score_outputs(outputs, matrix[unseen])
 
 
 def _cached_inputs(model: EncoderModel, rows: Array) -> ClassifierInputs:
@@ -279,16 +273,15 @@ def _summary(
     existing = np.intersect1d(existing, updated.default_rows(updated.graph))
     outputs = [each.probabilities_from(_cached_inputs(each, existing), each.temperature) for each in (model, updated)]
     before, after = map(target.predict, outputs)
-    differ = before != after
-    differ = differ.any(axis=1) if differ.ndim == 2 else differ
+    differ = np.atleast_2d((before != after).T).any(axis=0)  # a node may have several classes
     confidence = None
-    if len(existing) and target.kind != "regression":
+    if len(existing) and target.has_probabilities:
         confidence = tuple(float(target.confidence(each).mean()) for each in outputs)
     count = len(updated.updated)
     share = count / size
     validation_score = None
     if len(model.validation):
-        validation_score = _score(model, model.validation.probabilities, model.validation.matrix)
+        validation_score = target.score_outputs(model.validation.probabilities, model.validation.matrix)
     scores = label_score, validation_score
     return UpdateSummary(
         nodes=size,

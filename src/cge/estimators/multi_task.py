@@ -27,9 +27,9 @@ class MultiTask:
     def score_vectors(self, test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         """Return the test score of each task, by the task whose vectors are used, then by the task that is predicted.
 
-        A logistic regression on the vectors alone is trained on the training labels of the predicted task; its
-        validation labels select the regularization. Scores are those of the estimator's `scoring`: by default accuracy,
-        or micro-F1 in a multilabel task.
+        A linear model of the vectors alone, such as logistic regression, is trained on the training labels of the
+        predicted task; its validation labels select the regularization. Scores are those of the estimator's `scoring`:
+        by default accuracy, micro-F1 in a multilabel task, R² in regression.
 
         Parameters
         ----------
@@ -46,8 +46,8 @@ class MultiTask:
                 nodes = np.setdiff1d(np.flatnonzero(labels.target.labeled(true)), [*labels.train, *labels.validation])
                 if not len(nodes):
                     raise InputError(f"all test labels of the task {name!r} were used for training or validation")
-                probabilities: Array = classify_vectors(model.embedding_, labels)[0]
-                scores[source][name] = labels.target.score(probabilities[nodes], true[nodes])
+                outputs: Array = classify_vectors(model.embedding_, labels)[0][nodes]
+                scores[source][name] = labels.target.score(labels.target.as_scores(outputs), true[nodes])
         return scores
 
 

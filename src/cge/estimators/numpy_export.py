@@ -41,7 +41,7 @@ def propagated_inputs(estimator: CGE, nodes: Any, classifier: int) -> tuple[Arra
     return table, np.zeros((len(rows), len(model.target.classes)), np.float32) if scores is None else scores
 
 
-def write_atlas(estimator: Any, file: str | Path, vectors: bool) -> None:
+def write_atlas(estimator: CGE, file: str | Path, vectors: bool) -> None:
     """Write a Parquet table of nodes with coordinates; see `CGE.to_atlas`."""
     from cge.store.atomic import write_files
     from cge.store.export_formats import checked_texts, write_parquet_table
@@ -55,13 +55,8 @@ def write_atlas(estimator: Any, file: str | Path, vectors: bool) -> None:
     labels = np.full(len(ids), "", object)
     train = estimator.fitted_.train
     labels[train.nodes] = ["; ".join(map(str, names)) for names in target.names(train.matrix)]
-    columns: dict[str, Any] = {"node": ids}
-    if target.kind == "regression":
-        columns["value"] = outputs[:, 0]
-    else:
-        predicted = target.listed(outputs)
-        columns["class"] = ["; ".join(map(str, each)) if isinstance(each, list) else str(each) for each in predicted]
-        columns |= {"confidence": target.confidence(outputs), "training_label": labels.tolist()}
+    columns: dict[str, Any] = {"node": ids, **target.prediction_columns(outputs, text=True)}
+    columns["training_label"] = labels.tolist()
     columns |= dict(zip("xy", _principal_components(embedding).T, strict=True))
     if vectors:
         columns |= {f"v{place}": column for place, column in enumerate(np.ascontiguousarray(embedding.T))}

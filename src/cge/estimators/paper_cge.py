@@ -101,6 +101,11 @@ class PaperCGE(PathEstimator):
     random_state: int = param(0, **RANDOM_STATE)
     n_jobs: int | None = param(None, **N_JOBS)
 
+    @property
+    def inductive(self) -> bool:
+        """Whether nodes of other graphs than the training graph can be predicted."""
+        return self.setting == "inductive"
+
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         if self.window > self.walk_length:
             problem = Message(
@@ -141,9 +146,7 @@ class PaperCGE(PathEstimator):
             parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (nodes, remaining, *folds)]
             seen = {"train": len(nodes), "outer": sum(map(len, folds)), "validation": len(remaining)}
             roles = parts[0], parts[1], parts[2:]
-            task = Task(
-                graph, features, torch.from_numpy(codes), len(labels.classes), *roles, outer_only, labels.target
-            )
+            task = Task(graph, features, torch.from_numpy(codes), labels.target, *roles, outer_only)
             return task, seen
 
         def run(task: Task, stage: str, stop_after: int | None = None) -> Any:

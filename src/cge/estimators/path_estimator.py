@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +13,6 @@ import numpy as np
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
 from cge.estimators.classifier import TaskLabels, as_graph, task_labels
-from cge.estimators.estimator import Estimator
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fit_progress import verbose_callback
 from cge.estimators.fitted_model import FittedModel
@@ -41,7 +39,7 @@ VALIDATION_FRACTION = (
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
-class PathEstimator(ExplanationMixin, Estimator):
+class PathEstimator(ExplanationMixin):
     """A classifier of nodes whose vectors (embeddings) come from weighted paths. A subclass trains and restores models.
 
     Attributes
@@ -81,22 +79,23 @@ class PathEstimator(ExplanationMixin, Estimator):
     weighting: Any
     validation_fraction: float
     refit: bool
+    outer: str = "unrolled"  # a setting of `PaperCGE`, as the next one
+    outer_labels: str = "folds"
 
     def __repr__(self) -> str:
         """Return the constructor call and, once trained, what it was trained on and how accurate it is."""
         call = super().__repr__()
-        if not hasattr(self, "fitted_"):
+        if self.fitted_model is None:
             return call
         return f"{call}: " + "; ".join(f"{name} {value}" for name, value in self._description().items())
 
     def _repr_html_(self) -> str:
         """Return a description, and a map of a small graph, for a notebook."""
         call = super().__repr__()
-        if not hasattr(self, "fitted_"):
+        if self.fitted_model is None:
             return html_table([], title=call)
         text = html_table(self._description().items(), title=call)
-        target = self.fitted_.target
-        if len(self.graph_) > _MAX_MAP or target.multilabel or target.kind == "regression":
+        if len(self.graph_) > _MAX_MAP or not self.fitted_.target.exclusive_classes:
             return text
         return text + html_scatter(self.embedding_, self._outputs(None, self.graph_).argmax(1), self.classes_.tolist())
 
@@ -110,19 +109,17 @@ class PathEstimator(ExplanationMixin, Estimator):
             "weighting": self.weighting_,
             "classifiers": ", ".join(dict.fromkeys(self.fitted_.classifier_names())),
         }
-        if target.kind != "regression":
-            described["classes"] = f"{len(self.classes_):,}"
+        if target.class_names is not None:
+            described["classes"] = f"{len(target.class_names):,}"
         if len(validation):
-            labels: Any = target.from_matrix(validation.matrix)
-            labels = target.classes[labels] if target.has_class_prior else labels
-            score = target.score_predictions(target.predict(validation.probabilities), labels)
+            score = target.score_outputs(validation.probabilities, validation.matrix)
             described["validation"] = f"{target.metric} {target.format_score(score)}"
         return described
 
     @property
+    @abstractmethod
     def inductive(self) -> bool:
         """Whether nodes of other graphs than the training graph can be predicted."""
-        return bool(self.get_params().get("setting") != "transductive")
 
     @property
     def predicted_node_ids_(self) -> Array:
@@ -180,6 +177,10 @@ class PathEstimator(ExplanationMixin, Estimator):
         return self
 
     cross_fits: ClassVar[bool] = False  # whether `fit` cross-validates if there are few labels
+
+    def _task_labels(self, graph: Graph, y: Any, validation: Any) -> TaskLabels:
+        """Return the labels as arrays."""
+        return task_labels(graph, y, validation)
 
     @abstractmethod
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
@@ -341,7 +342,6 @@ def checked_labels(model: PathEstimator, graph: Graph, y: Any, validation: Any =
     check_settings(model)
     if isinstance(graph, Graph) and not len(graph.indices):
         raise InputError("the graph has no edges, so there are no paths to learn from")
-    labels = task_labels(graph, y, validation, getattr(model, "task", "classification"))
-    labels = replace(labels, target=labels.target.with_scoring(getattr(model, "scoring", None)))
+    labels = model._task_labels(graph, y, validation)
     model._check_task(graph, labels)
     return labels

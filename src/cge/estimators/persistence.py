@@ -25,6 +25,7 @@ from cge.store.manifest import environment
 from cge.training.stored_state import TrainerState
 
 if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
     from cge.models.path_networks import PathWeighting
 
 _CUSTOM = "custom"  # key in the stored settings of a custom weighting, which has to be passed to `load` again
@@ -151,9 +152,9 @@ def stored_graph_of(stored: Stored, folder: str | Path) -> StoredGraph | None:
     return graph
 
 
-def pickled_state(estimator: Any) -> dict[str, Any]:
+def pickled_state(estimator: PathEstimator) -> dict[str, Any]:
     """Return the settings of an estimator and, once trained, the bytes of its model folder: data, no objects."""
-    if not hasattr(estimator, "fitted_"):
+    if estimator.fitted_model is None:
         return {"settings": dict(vars(estimator))}
     with TemporaryDirectory() as folder:
         estimator.save(folder)

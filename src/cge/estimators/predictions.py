@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,18 @@ from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError, format_value
+from cge.estimators.classifier import BaselineClassifier
 from cge.estimators.classifier_inputs import have_neighbors
 from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.estimator import not_fitted
+from cge.estimators.estimator import Estimator, not_fitted
 from cge.estimators.fitted_model import FittedModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
 from cge.targets import Target
+from cge.targets.presentation import short_floats
+
+if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "no information")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
@@ -29,7 +34,7 @@ _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of a model for some nodes.
+    """Predictions of a model for some nodes; in regression the probabilities are values.
 
     Attributes
     ----------
@@ -73,27 +78,38 @@ class Predictions:
         return [EVIDENCE[code] for code in self.evidence.tolist()]
 
     def columns(self) -> dict[str, Any]:
-        """Return them as columns of a table: classes are numbers, text, or lists of text."""
+        """Return them as columns of a table: classes are numbers, text, or lists of text; or values."""
         from cge.store.export_formats import checked_texts
 
         ids = self.nodes if self.nodes.dtype.kind == "i" else checked_texts(self.nodes)
-        evidence, columns = self.evidence_names(), self.probabilities.T
-        if self.target.kind == "regression":
-            return {"node": ids, "value": columns[0], "evidence": evidence}
-        predicted: Any = self.predicted
-        if self.target.multilabel:
-            predicted = [[str(name) for name in row] for row in predicted]
-        elif self.classes.dtype.kind in "if":
-            predicted = np.asarray(predicted, self.classes.dtype)
-        else:
-            predicted = [str(name) for name in predicted]
-        names = [f"probability_{name}" for name in self.classes.tolist()]
-        table = {"node": ids, "class": predicted, "confidence": self.confidence, "evidence": evidence}
-        return table | dict(zip(names, columns, strict=True))
+        probabilities = self.target.probability_columns(self.probabilities).items()
+        table = {"node": ids, **self.target.prediction_columns(self.probabilities), "evidence": self.evidence_names()}
+        return table | {f"probability_{name}": column for name, column in probabilities}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return them as JSON objects, one for each node."""
+        probabilities = self.target.probability_columns(self.probabilities)
+        names, columns = list(probabilities), zip(*map(short_floats, probabilities.values()), strict=True)
+        values = self.target.prediction_values(self.probabilities)
+        table = {"node": self.nodes.tolist(), **values, "evidence": self.evidence_names()}
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        if not probabilities:
+            return rows
+        return [
+            row | {"probabilities": dict(zip(names, own, strict=True))} for row, own in zip(rows, columns, strict=True)
+        ]
+
+    def texts(self, count: int) -> dict[str, list[str]]:
+        """Return the first of them as columns of text."""
+        columns = {"node": list(map(str, self.nodes[:count].tolist()))}
+        columns |= self.target.prediction_texts(self.probabilities[:count])
+        return columns | {"evidence": self.evidence_names()[:count]}
 
 
 def predict_nodes(
-    model: Any, nodes: Iterable[Hashable] | None = None, update: GraphUpdate | None = None
+    model: PathEstimator | BaselineClassifier,
+    nodes: Iterable[Hashable] | None = None,
+    update: GraphUpdate | None = None,
 ) -> tuple[Predictions, list[str]]:
     """Return predictions of a trained model, and notes on inputs that were changed or ignored.
 
@@ -118,8 +134,8 @@ def predict_nodes(
     """
     wanted = None if nodes is None else list(nodes)
     if update is None:
-        fitted: FittedModel | None = getattr(model, "fitted_", None)
-        target = model.target_ if fitted is None else fitted.target
+        fitted = model.fitted_model
+        target = model.target_ if isinstance(model, BaselineClassifier) else model.fitted_.target
         if wanted is None:
             rows = np.arange(len(model.graph_)) if fitted is None else fitted.default_rows(model.graph_)
         else:
@@ -132,10 +148,10 @@ def predict_nodes(
         evidence[~inputs.has_information] = _NONE
         outputs = fitted.probabilities_from(inputs, fitted.temperature)
         return Predictions(ids, model.classes_, outputs, evidence, target), []
-    grown = extended_graph(model, update)
+    grown, trained = extended_graph(model, update), _inductive(model)
     ids = grown.graph.node_ids
     if wanted is None:
-        rows = model.fitted_.default_rows(grown.graph)
+        rows = trained.default_rows(grown.graph)
         rows = rows[rows >= grown.num_existing_nodes]
         if not len(rows):
             problem = "the new edges and features hold no node that was not there in training"
@@ -147,17 +163,23 @@ def predict_nodes(
         except UnknownNodeError as error:
             way_out = "name nodes of the training graph or new ones"
             raise UnknownNodeError("", error.offenders, error.count, way_out, ids[:2].tolist()) from None
-    evidence, probabilities = predict_new(model.fitted_, grown, rows)
-    return Predictions(ids[rows], model.classes_, probabilities, evidence, model.fitted_.target), grown.notes
+    evidence, probabilities = predict_new(trained, grown, rows)
+    return Predictions(ids[rows], model.classes_, probabilities, evidence, trained.target), grown.notes
 
 
-def extended_graph(model: Any, update: GraphUpdate, *, replace_features: bool = False) -> ExtendedGraph:
-    """Return the training graph with new nodes, edges and features; see `extend_graph` for `replace_features`."""
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
+def _inductive(model: Estimator) -> FittedModel:
+    """Return the trained model of an estimator that predicts new nodes; refuse others."""
+    fitted = model.fitted_model
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
         raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
+    return fitted
+
+
+def extended_graph(model: Estimator, update: GraphUpdate, *, replace_features: bool = False) -> ExtendedGraph:
+    """Return the training graph with new nodes, edges and features; see `extend_graph` for `replace_features`."""
+    fitted = _inductive(model)
     if fitted.graph.features is None and not update.num_edges and not replace_features:
         problem = "this model was trained without features, so new nodes need edges"
         raise InputError(problem, hint=Message.of("pass {edges}"))
@@ -184,12 +206,12 @@ def predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple
     return evidence, fitted.probabilities_from(inputs, temperatures)
 
 
-def training_labels(model: Any) -> list[list[Any]] | None:
+def training_labels(model: Estimator) -> list[list[Any]] | None:
     """Return a list of the training labels of each node; None for a baseline, which does not keep them."""
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    fitted = model.fitted_model
     if fitted is None:
         return None
-    labels: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
+    labels: list[list[Any]] = [[] for _ in range(len(fitted.graph))]
     for node, names in zip(fitted.train.nodes.tolist(), fitted.target.names(fitted.train.matrix), strict=True):
         labels[node] = names
     return labels

@@ -67,7 +67,7 @@ def restore_encoder(
         ),
         train=train,
         validation=validation,
-        target=restore_target(metadata["target"], classes),
+        target=restore_target(metadata["target"], classes).with_scoring(estimator.scoring),
         calibration=_restore_calibration(metadata["calibration"]),
         weighting_selected=estimator.weighting == "auto",
         stored_scales=tuple(finite_array(arrays, "vectors.scales", (n_scales,)).tolist()),

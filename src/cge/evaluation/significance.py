@@ -1,8 +1,8 @@
-"""Confidence intervals, and tests of the difference between two methods."""
+"""Confidence intervals of means over runs, and tests of the difference between two methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,6 @@ import numpy as np
 from scipy import stats
 
 from cge.errors import InputError
-from cge.metrics import r2_score
-from cge.randomness import generator
-
-_DRAWS = 1000  # bootstrap samples of nodes
 
 
 @dataclass(frozen=True)
@@ -34,42 +30,6 @@ class PairedTest:
     gain: float
     p: float | None
     runs: int
-
-
-def wilson_interval(correct: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % confidence interval of an accuracy: `correct` of `n` test nodes."""
-    if not 0 <= correct <= n or n < 1:
-        raise InputError(f"an accuracy needs 0 to n correct of n ≥ 1, found {correct} of {n}")
-    z = float(stats.norm.ppf(0.975))
-    accuracy = correct / n
-    center = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2))
-    return float(center - half), float(center + half)
-
-
-def f1_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval over nodes of micro-F1; both `(n, c)` of zeros and ones."""
-    positive, true = np.asarray(predicted) > 0, np.asarray(labels) > 0
-    sums = np.stack([2 * (positive & true).sum(1), positive.sum(1) + true.sum(1)], axis=1)
-
-    def score(nodes: Any) -> float:
-        hits, total = sums[nodes].sum(0)
-        return float(hits / max(total, 1))
-
-    return _bootstrap(score, len(sums), seed, "f1 interval")
-
-
-def r2_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval over nodes of R²; both `(n,)`."""
-    return _bootstrap(lambda nodes: r2_score(predicted[nodes], labels[nodes]), len(labels), seed, "r2 interval")
-
-
-def _bootstrap(score: Callable[[Any], float], size: int, seed: int, name: str) -> tuple[float, float]:
-    """Return the 95 % quantiles of a score of nodes drawn with replacement; a draw without a score is left out."""
-    random = generator(seed, name)
-    scores = [score(random.integers(0, size, size)) for _ in range(_DRAWS)]
-    low, high = np.nanquantile(scores, [0.025, 0.975]) if np.isfinite(scores).any() else (np.nan, np.nan)
-    return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

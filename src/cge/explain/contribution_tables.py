@@ -106,9 +106,9 @@ class Labels:
         """Return the training label of each node, or None; in a multilabel task, a tuple of classes."""
         rows = np.minimum(np.searchsorted(self.nodes, nodes), max(len(self.nodes) - 1, 0))
         known = self.nodes[rows] == nodes if len(self.nodes) else np.zeros(len(nodes), bool)
-        names = iter(self.target.names(self.matrix[rows[known]]))
-        labels = (tuple(next(names)) if is_known else None for is_known in known.tolist())
-        return tuple(label if label is None or self.target.multilabel else label[0] for label in labels)
+        labels = iter(self.target.decode(self.target.from_matrix(self.matrix[rows[known]])))
+        given = (next(labels) if is_known else None for is_known in known.tolist())
+        return tuple(tuple(label) if isinstance(label, list) else label for label in given)
 
 
 def contribution_tables(
@@ -134,7 +134,7 @@ def contribution_tables(
 
     tables = {"by_endpoint": ranked(from_inputs + from_label, top, of_node)}
     tables["by_labeled_node"] = ranked(from_label, top, of_node)
-    if labels.target.kind != "regression":  # nodes with several labels count in equal parts
+    if labels.target.has_probabilities:  # nodes with several labels count in equal parts
         shares = labels.matrix / np.maximum(labels.matrix.sum(axis=1, keepdims=True), 1)
         by_class = from_label[labels.nodes] @ shares
         tables["by_label"] = ranked(by_class, top, named(labels.classes.tolist()))

@@ -278,6 +278,7 @@ class Explainer:
             target_class=classes.tolist()[class_index],
             classes=classes,
             probabilities=self.probabilities[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
+            target=self.labels.target,
             by_edge_type=by_edge_type,
             exact=self.paths.exact,
             num_nodes=len(nodes),
@@ -329,4 +330,4 @@ class Explainer:
             orders = weighted_inputs @ linear.gradients[0, class_index], np.abs(paths.path_weight)
             random = generator(seed, "faithfulness", node)
             curves.append(faithfulness_curves(weighted_inputs, rest, *orders, predict, fractions, repeats, random))
-        return Faithfulness.concatenate(curves, fractions)
+        return Faithfulness.concatenate(curves, fractions, self.labels.target.words)

@@ -13,6 +13,7 @@ from cge.arrays import Array
 from cge.errors import counted
 from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
 from cge.html_tables import html_table
+from cge.targets import Target
 
 TEXT_COLUMNS = (  # the others are numbers
     "path", "ends at", "training labels", "edge types", "endpoint", "training label", "top features",
@@ -26,10 +27,6 @@ TABLES = {
     "feature": ("by_feature", "feature"),
     "metapath": ("by_metapath", "metapath"),
 }
-NO_INFORMATION = (
-    "There is no information about this node: its paths reach no label and only inputs of zeros. "
-    "Its probabilities are the class frequencies of the training (after a prior correction, validation) labels."
-)
 _OF_NODES = ("training label", "paths", "from inputs", "from label", "top features")
 _MAX_NAME = 14  # characters of a class in a column title
 
@@ -154,7 +151,9 @@ class Explanation(Sequence[PathContribution]):
     predicted_all : tuple of classes
         All predicted classes, the most probable first; in a multilabel task possibly none.
     classes, probabilities : (c,)
-        All classes, and those of `predict_proba`.
+        All classes, and those of `predict_proba`; in regression ["value"] and the predicted value.
+    target : Target
+        What is predicted.
     scores, constant, label_propagation, remainder : (c,) float64
         The class scores of the explained classifier, and their parts: what does not depend on paths, the contributions
         of all paths to training labels, and what paths do not explain (zero for a node or a class of `CGE`).
@@ -194,6 +193,7 @@ class Explanation(Sequence[PathContribution]):
     constant: Array
     label_propagation: Array
     by_hop: Array
+    target: Target
     by_edge_type: dict[str, Array]
     remainder: Array
     exact: bool
@@ -299,7 +299,7 @@ class Explanation(Sequence[PathContribution]):
 
     def describe_information(self) -> str:
         """Return that there is no information about the node, if so; else ""."""
-        return "" if self.informed else NO_INFORMATION
+        return "" if self.informed else self.target.words.no_information
 
     @property
     def target_index(self) -> int:

@@ -10,11 +10,12 @@ explanations of images this way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cge.arrays import Array
+from cge.targets import SingleLabel, Words
 
 MAX_PATHS = 2000  # of a node, those with the largest weights
 FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -31,6 +32,7 @@ class Faithfulness:
     deletion, insertion : (nodes, q)
         The calibrated probability that the explained classifier predicts for the predicted class, when paths are
         deleted or inserted by contribution. Without deletion it is that of `predict_proba`, if there is one classifier.
+        In regression it is the predicted value.
     random_deletion, random_insertion : (nodes, q)
         The same in random order.
     by_weight_deletion, by_weight_insertion : (nodes, q)
@@ -44,13 +46,15 @@ class Faithfulness:
     random_insertion: Array
     by_weight_deletion: Array
     by_weight_insertion: Array
+    words: Words = field(default=SingleLabel.words, kw_only=True)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Faithfulness], fractions: Array) -> Faithfulness:
+    def concatenate(cls, parts: Sequence[Faithfulness], fractions: Array, words: Words) -> Faithfulness:
         """Return the curves of several nodes together."""
         names = [f"{order}{change}" for order in ("", "random_", "by_weight_") for change in ("deletion", "insertion")]
         empty = np.empty((0, len(fractions)))
-        return cls(fractions, *(np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names))
+        curves = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
+        return cls(fractions, *curves, words=words)
 
     @property
     def gaps(self) -> tuple[Array, Array]:
@@ -71,10 +75,12 @@ class Faithfulness:
     def __str__(self) -> str:
         """Return the mean curves over the nodes as a table, and the mean areas between them."""
         names = [f"{order}{change}" for change in ("deletion", "insertion") for order in ("", "by_weight_", "random_")]
-        lines = [f"probability of the predicted class, mean of {len(self.deletion):,} nodes"]
-        lines.append("fraction of paths    " + "".join(f"{fraction:6g}" for fraction in self.fractions))
+        lines = [f"{self.words.predicted}, mean of {len(self.deletion):,} nodes"]
+        width, number = self.words.width, self.words.output_format
+        lines.append("fraction of paths    " + "".join(f"{fraction:{width}g}" for fraction in self.fractions))
         if len(self.deletion):
-            lines += [f"{name:21}" + "".join(f"{p:6.2f}" for p in getattr(self, name).mean(axis=0)) for name in names]
+            means = {name: getattr(self, name).mean(axis=0) for name in names}
+            lines += [f"{name:21}" + "".join(f"{p:{width}{number}}" for p in mean) for name, mean in means.items()]
             for order, areas in (("in random order", self.gaps), ("by weight", self.gaps_over_weight)):
                 down, up = (area.mean() for area in areas)
                 lines.append(f"mean area from the curves {order}: deletion {down:+.3f}, insertion {up:+.3f}")
@@ -113,7 +119,8 @@ def faithfulness_curves(
     """Return the curves of one node; `parts`, `rest` and `fractions` as in `delete_paths`.
 
     Paths are ordered by `importance (b,)`, by `weight (b,)`, the largest first, and in `repeats` random orders, whose
-    curves are averaged. `predict` returns the probability of the predicted class, `(q,)`, of vectors `(q, d)`.
+    curves are averaged. `predict` returns the probability of the predicted class, or the value, `(q,)`, of vectors
+    `(q, d)`.
     """
     by_importance, by_weight = (np.argsort(-values, kind="stable") for values in (importance, weight))
     at_random = [random.permutation(len(parts)) for _ in range(repeats)]

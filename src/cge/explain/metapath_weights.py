@@ -51,7 +51,7 @@ def metapath_weights(
 ) -> list[MetapathWeight]:
     """Return the metapaths with the largest contributions in a model, from a sample of the nodes that it predicts.
 
-    `uniform` are the same paths with uniform weights; `validation` are nodes and their class numbers, `(k,)` each.
+    `uniform` are the same paths with uniform weights; `validation` are nodes `(k,)` and their labels `(k, c)`.
     """
     source, relations = explainer.paths, explainer.relations
     if relations is None:
@@ -96,13 +96,14 @@ def _accuracy_changes(
     labels: Array,
 ) -> list[float | None]:
     """Return how the accuracy of a classifier on some nodes changes without the paths of each metapath."""
-    if not len(nodes) or explainer.labels.target.kind != "single-label":
+    target = explainer.labels.target
+    if not len(nodes) or not target.exclusive_classes:
         return [None] * len(metapaths)
     function = explainer.score_function
     vectors = function.vectors_at(nodes, source.by_hop(nodes, function.inputs).sum(0))
-    accuracy = float((function.scores(nodes, vectors).argmax(1) == labels).mean())
+    accuracy = target.score_outputs(function.scores(nodes, vectors), labels)
     changes: list[float | None] = []
     for metapath in metapaths:
         without = vectors - along_metapath(source, relations, metapath, function.inputs)[nodes]
-        changes.append(float((function.scores(nodes, without).argmax(1) == labels).mean()) - accuracy)
+        changes.append(target.score_outputs(function.scores(nodes, without), labels) - accuracy)
     return changes

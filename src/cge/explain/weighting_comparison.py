@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from cge.errors import counted
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.sampling import Walker
+from cge.targets import SingleLabel, Target, Words
 
 _WALKS = 2000  # whose prefixes are weighed
 _NODES = 200  # whose contributions are averaged
@@ -24,9 +25,9 @@ _COLLAPSED = 0.02  # effective fraction of the paths, and mean weight where weig
 class Gain:
     """The accuracy of a model above that of uniform weights on `n_labels` labels, with its 95 % confidence interval.
 
-    The interval is that of Agresti and Min (2005, https://doi.org/10.1002/sim.1781) for proportions of the same nodes:
-    a half is added to each of the four counts of nodes that both, one, the other or neither predicts correctly, so it
-    has a width even where both are correct on the same nodes. In a multilabel task, the F1 of a node's classes is used.
+    The interval is that of Agresti and Min, `cge.targets.score_intervals.accuracy_difference_interval`; in a multilabel
+    task, the F1 of a node's classes is used. In regression the gain is the difference of R², and its interval that of a
+    normal distribution.
 
     `selected` says that this weighting was selected among others on the same labels, so the gain is optimistic;
     `early`, that both were compared after the first epochs of training.
@@ -38,42 +39,42 @@ class Gain:
     n_labels: int
     selected: bool = False
     early: bool = False
+    words: Words = field(default=SingleLabel.words, repr=False)
 
     @classmethod
-    def from_mean(cls, mean: float, error: float, n_labels: int, **flags: bool) -> Gain | None:
+    def from_mean(cls, mean: float, error: float, n_labels: int, target: Target, **flags: bool) -> Gain | None:
         """Return the gain of that mean and standard error over nodes; None where there is none."""
         if n_labels < 2 or not np.isfinite(error):
             return None
-        from scipy.special import ndtri
-
-        # Differences are 1, −1 and 0. The halves add 0 to their sum, 1 to the sum of squares, 2 to the nodes.
-        total, nodes = n_labels * mean, n_labels + 2
-        squares = n_labels * (n_labels - 1) * error**2 + n_labels * mean**2 + 1
-        half = float(ndtri(0.975)) * np.sqrt(max(squares - total**2 / nodes, 0.0)) / nodes
-        low, high = max(total / nodes - half, -1.0), min(total / nodes + half, 1.0)
-        return cls(mean, float(low), float(high), n_labels, **flags)
+        low, high = target.difference_interval(mean, error, n_labels)
+        return cls(mean, low, high, n_labels, **flags, words=target.words)
 
     @classmethod
-    def between(cls, correct: Array, baseline: Array, **flags: bool) -> Gain | None:
-        """Return the gain over a baseline from the accuracy, or F1, of both on each node, `(k,)`."""
+    def between(cls, correct: Array, baseline: Array, target: Target, **flags: bool) -> Gain | None:
+        """Return the gain over a baseline from `target.node_correct` of both, `(k,)`."""
         difference = np.asarray(correct, float) - np.asarray(baseline, float)
         n_labels = len(difference)
         error = float(difference.std(ddof=1) / np.sqrt(n_labels)) if n_labels > 1 else np.inf
-        return cls.from_mean(float(difference.mean()) if n_labels else 0.0, error, n_labels, **flags)
+        return cls.from_mean(float(difference.mean()) if n_labels else 0.0, error, n_labels, target, **flags)
 
     def describe(self, kind: str = "") -> str:
         """Return the gain in words; `kind` is the kind of labels, such as "validation"."""
-        side = "more accurate than" if self.mean > 0 else "less accurate than" if self.mean < 0 else "as accurate as"
-        points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} percentage points "
+        words = self.words
+        side = words.better if self.mean > 0 else words.worse if self.mean < 0 else words.equal
+        points = "" if self.mean == 0 else f"{words.number(abs(self.mean))}{words.points} "
         excludes_zero = self.mean == 0 or self.low > 0 or self.high < 0
-        low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
-        interval = f"95 % confidence interval of the difference: {low} to {high} percentage points"
+        low, high = (words.number(bound, "+") for bound in (self.low, self.high))
+        interval = f"95 % confidence interval of the difference: {low} to {high}{words.points}"
         interval += "" if excludes_zero else ", which includes 0"
         labels = f"{kind} labels" if kind else "labels"
         return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
 
     def __str__(self) -> str:
         return self.describe()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "words"}
 
     @property
     def caveat(self) -> str:
@@ -103,7 +104,7 @@ class WeightingComparison:
         The mean of |a| over the sampled paths of 0, 1, … hops.
     contribution_by_hop : tuple of float
         The contribution of paths of 0, 1, … hops to the score of the predicted class, in a single-label task minus
-        their mean contribution to all classes; a mean over some nodes.
+        their mean contribution to all classes; or to the predicted value. A mean over some nodes.
     nearly_uniform, collapsed : bool
         Whether paths with the same number of hops have about the same relative weight; whether almost all weight is on
         a few paths, or all weights are nearly zero.
@@ -122,6 +123,7 @@ class WeightingComparison:
     collapsed: bool
     exact: bool = True
     centered: bool = True
+    words: Words = field(default=SingleLabel.words, repr=False)
 
     @property
     def strongest_hop(self) -> int:
@@ -170,11 +172,8 @@ class WeightingComparison:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             extremes = self.strongest_hop, self.weakest_hop
             most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in extremes)
-            contribution = "contribution to the predicted score"
-            if self.centered:
-                contribution = "contribution to the score of the predicted class minus the mean over all classes"
             ranked = f"Paths of {most} contribute most to the predictions, those of {least} least"
-            sentences.append(f"{ranked} ({contribution}, averaged over nodes).")
+            sentences.append(f"{ranked} ({self.words.contribution}, averaged over nodes).")
         return sentences
 
     def __str__(self) -> str:
@@ -182,7 +181,9 @@ class WeightingComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self) | {"strongest_hop": self.strongest_hop, "weakest_hop": self.weakest_hop}
+        plain = {name: value for name, value in vars(self).items() if name != "words"}
+        plain["gain"] = None if self.gain is None else self.gain.to_dict()
+        return plain | {"strongest_hop": self.strongest_hop, "weakest_hop": self.weakest_hop}
 
 
 def weighting_comparison(
@@ -213,5 +214,6 @@ def weighting_comparison(
     contributions = tuple(explainer.mean_contributions(nodes).tolist())
     means = effective, tuple(float(values.mean()) for values in by_hop), contributions
     nearly_uniform, collapsed = max(spread) < _NEARLY_UNIFORM, vanished or effective < _COLLAPSED
-    flags = nearly_uniform, collapsed, explainer.paths.exact, explainer.labels.target.kind == "single-label"
-    return WeightingComparison(weighting, gain, *means, *flags)
+    target = explainer.labels.target
+    flags = nearly_uniform, collapsed, explainer.paths.exact, target.exclusive_classes
+    return WeightingComparison(weighting, gain, *means, *flags, target.words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cge.errors import counted
 from cge.estimators.path_estimator import PathEstimator
@@ -11,13 +10,13 @@ from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import MAX_PATHS
 from cge.models.weightings import WEIGHTINGS
 from cge.report.scored_nodes import ScoredNodes
+from cge.targets import Words
 from cge.training.classifier_registry import CLASSIFIERS
 
 _LOSSES = {  # columns of a history
     "supervised_loss": "Supervised loss: mean loss on the training labels.",
     "consistency_loss": "Consistency loss: squared distance between the predictions of augmented inputs and their "
-    "sharpened mean. For 'distilled' this curve is the distillation loss: cross-entropy with the propagated labels as "
-    "soft targets.",
+    "sharpened mean. For 'distilled' this curve is the distillation loss: {distillation}.",
     "path_loss": "Path loss: skip-gram loss of a sample of paths.",
     "outer_loss": "Outer loss: loss on held-out labels, which trains the path weights.",
 }
@@ -32,7 +31,7 @@ def captions(
     `n_shown` nodes are on the page, with up to `n_paths` paths each, and `n_tested` in the test of faithfulness;
     `projection` describes the map.
     """
-    n_nodes, explainer = len(model.graph_), model.explainer()
+    n_nodes, explainer, words = len(model.graph_), model.explainer(), model.fitted_.target.words
     part = "" if n_nodes == n_shown else f" {n_shown:,} of {n_nodes:,} nodes are shown."
     labels = "" if scored is None else f"{len(scored.nodes):,} {scored.kind} labels."
     name, weight_text = weight_name(model), "absolute relative weights" if model.fitted_.exact else "weights A(p)"
@@ -47,9 +46,10 @@ def captions(
         "reliability-caption": "" if scored is None else _reliability_caption(scored),
         "strongest-caption": _strongest_caption(explainer, n_paths),
         "weighting-caption": _weighting_caption(model),
-        "weight-by-class-title": f"{name[0].upper()}{name[1:]} by class",
+        "weight-by-class-title": f"{name[0].upper()}{name[1:]} by {words.kind}",
         "weight-by-class-caption": "Row: label of a node on the path after its start (unlabeled nodes are not "
-        f"counted); column: predicted class of the start; color: geometric mean of the {weight_text} of these paths.",
+        f"counted); column: predicted {words.kind} of the start; color: geometric mean of the {weight_text} of these "
+        "paths.",
         "faithfulness-caption": _faithfulness_caption(model, explainer, n_tested),
     }
 
@@ -58,9 +58,14 @@ def _curves_caption(model: PathEstimator) -> str:
     """Return the best epoch and what the curves mean."""
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     history = model.history_ if model.selection_history_ is None else model.selection_history_
-    losses = _LOSSES | ({"outer_loss": _PAPER_OUTER_LOSS} if getattr(model, "outer", "") == "paper" else {})
-    curves = [text for name, text in losses.items() if any(row.get(name) for row in history.rows())]
-    convex = [name for name in getattr(model, "classifiers_", ())[:1] if CLASSIFIERS[name].convex]
+    losses = _LOSSES | ({"outer_loss": _PAPER_OUTER_LOSS} if model.outer == "paper" else {})
+    distillation = model.fitted_.target.words.distillation
+    curves = [
+        text.format(distillation=distillation)
+        for name, text in losses.items()
+        if any(row.get(name) for row in history.rows())
+    ]
+    convex = [name for name in model.fitted_.registered_classifiers[:1] if CLASSIFIERS[name].convex]
     values = ["An epoch is one value of the regularization parameter C."] if convex else []
     return " ".join([f"Best epoch {model.best_epoch_} (dotted line){refit}.", *values, *curves])
 
@@ -70,14 +75,15 @@ def _explorer_caption(model: PathEstimator, explainer: Explainer) -> str:
     has_features, has_labels = explainer.score_function.features is not None, _has_label_paths(explainer)
     inputs, part = ("features", "its features") if has_features else ("inputs", "its inputs (a vector)")
     parts, part = (f"{inputs} and training labels", f"{part} or its training label") if has_labels else (inputs, part)
-    texts = ["What contributes most to the score (logit) of the predicted class, positively or negatively:"]
+    words = model.fitted_.target.words
+    texts = [f"What contributes most to the {words.score}, positively or negatively:"]
     texts.append(f"the endpoints (last nodes) of paths, with what their {parts} contribute, and single paths.")
     texts.append(f"“Ends at” says which data of the last node contribute: {part}.")
     texts += [_weight_text(model), _walk_text(model, has_labels)]
     texts.append("In the drawings of paths, a ring marks nodes with a training label.")
     classifier = explainer.classifier
     if classifier.count > 1:
-        averages = f"The model averages the probabilities of {classifier.count} classifiers"
+        averages = f"The model averages the {words.outputs} of {classifier.count} classifiers"
         texts.append(f"{averages}; scores and paths here are those of the first, {classifier.name!r}.")
     if not model.fitted_.exact:
         texts.append("For PaperCGE, contributions are an attribution, not an exact sum.")
@@ -113,18 +119,13 @@ def _walk_text(model: PathEstimator, has_labels: bool) -> str:
     return f"{walk}. Only paths that end at labels use self-loops." if has_labels else f"{walk}."
 
 
-def reliability_axes(multilabel: bool) -> list[str]:
-    """Return the titles of the axes of a reliability diagram."""
-    return ["predicted probability", "share of nodes that have the class"] if multilabel else ["confidence", "accuracy"]
-
-
 def _reliability_caption(scored: ScoredNodes) -> str:
-    """Return what a reliability diagram shows: in a multilabel task, each node has a probability for each class."""
-    shown = "Accuracy of predictions, by their confidence"
-    if scored.target.multilabel:
-        shown = "Share of nodes that have a class, by its predicted probability, over all classes"
+    """Return what a reliability diagram shows; "" where there is none."""
+    diagram, shown = scored.reliability(), scored.target.words.reliability
+    if diagram is None:
+        return ""
     texts = [f"{shown}; on the diagonal, probabilities are well calibrated. Larger points stand for more predictions."]
-    error = f"{100 * scored.reliability()['error']:.1f} %"
+    error = f"{100 * diagram['error']:.1f} %"
     texts.append(f"Expected calibration error: {error}, on {len(scored.nodes):,} {scored.kind} labels.")
     return " ".join(texts)
 
@@ -144,7 +145,7 @@ def _weighting_caption(model: PathEstimator) -> str:
     spec = WEIGHTINGS.get(model.weighting_)
     of_first = " of the first classifier" if len(model.fitted_.weighting_names()) > 1 else ""
     texts = [f"Weighting{of_first}: {model.weighting_}{'' if spec is None else f' ({spec.description})'}."]
-    names = getattr(model, "classifiers_", ())
+    names = model.fitted_.registered_classifiers
     texts.append(f"Classifiers: {'; '.join(f'{name} ({CLASSIFIERS[name].description})' for name in names)}.")
     if spec is not None and "normalization exponent" in spec.description:
         degrees = " (degrees in the relation of the edge)" if spec.metapaths else ""
@@ -155,14 +156,13 @@ def _weighting_caption(model: PathEstimator) -> str:
     which = "its sampled paths" if uses_network(model) else "all paths that start at it"
     texts.append(f"Propagated inputs of a node: the sum over {which} of path weight A(p) × inputs of the last node.")
     texts.append(_weight_text(model))
-    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hop_weights": []}
-    if any(parameters["coefficients"].values()):
+    if any(model.fitted_.edge_coefficients.values()):
         texts.append(
             "Edge inputs: standardized numbers computed for each edge, such as the cosine of the features of its "
             "nodes, each aggregated with those of its neighbors (context cosine), and 0/1 indicators of its type; "
             "where θ is positive, edges with large values have larger weights."
         )
-    if parameters["hop_weights"]:
+    if model.fitted_.hop_weights:
         texts.append("Hop weight: factor of the weights of all paths with that number of hops.")
     if model.graph_.num_relations > 1:
         texts.append("Metapath: sequence of the node and edge types along a path.")
@@ -174,22 +174,22 @@ def _faithfulness_caption(model: PathEstimator, explainer: Explainer, n_tested: 
     classifier, vectors = explainer.classifier, "part of a node's vector that is attributed to paths"
     vectors = "propagated inputs of a node" if model.fitted_.exact else vectors
     which = f"that of the first of {classifier.count} averaged classifiers, {classifier.name!r}"
+    output, predicted = model.fitted_.target.words.output, model.fitted_.target.words.predicted
     return (
-        f"Probability of the predicted class as paths are deleted from the {vectors}, or inserted, in the order of "
+        f"{predicted[0].upper()}{predicted[1:]} as paths are deleted from the {vectors}, or inserted, in the order of "
         "their contributions, of their path weights |A(p)|, or at random. At most "
         f"{MAX_PATHS:,} paths of each node, those with the largest weights, are deleted or inserted; mean over "
-        f"{counted(n_tested, 'node')}. The faster the probability changes, the more the first paths of an order matter "
+        f"{counted(n_tested, 'node')}. The faster the {output} changes, the more the first paths of an order matter "
         "for the prediction. The gap between “by contribution” and “by weight” shows how much better paths are ranked "
-        "by contribution than by weight alone." + (f" The probability is {which}." if classifier.count > 1 else "")
+        "by contribution than by weight alone." + (f" The {output} is {which}." if classifier.count > 1 else "")
     )
 
 
-def color_caption(multilabel: bool, n_classes: int, n_colors: int) -> str:
+def color_caption(words: Words, n_classes: int, n_colors: int) -> str:
     """Return how colors are assigned, and how to find a node with the keyboard."""
-    several = "A node with several labels has the color of its largest class, a node without labels that of its most "
     largest = f"The {n_colors} largest classes have their own color, the others share one. "
     search = "To find a node by its id, use the path explorer below."
-    return f"{f'{several}probable class. ' if multilabel else ''}{largest if n_classes > n_colors else ''}{search}"
+    return f"{words.colors}{largest if n_classes > n_colors else ''}{search}"
 
 
 def sign_caption(weights: Sequence[float]) -> str:
@@ -203,7 +203,7 @@ def sign_caption(weights: Sequence[float]) -> str:
     )
 
 
-def uses_network(model: Any) -> bool:
+def uses_network(model: PathEstimator) -> bool:
     """Return whether a neural network weights paths: one by name, or a class of the user."""
     spec = WEIGHTINGS.get(model.weighting_)
     return spec is None or spec.network is not None

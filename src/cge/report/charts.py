@@ -85,7 +85,7 @@ def _add_sums(terms: list[PathSum], of_node: dict[int, NodePaths], top: int) -> 
 
 def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
     """Return losses and the validation score by epoch."""
-    metric = "macro-F1" if getattr(model, "scoring", None) == "macro_f1" else model.fitted_.target.metric
+    metric = model.fitted_.target.validation_metric
     history = model.history_ if model.selection_history_ is None else model.selection_history_
     curves = []
     for key, name in _CURVES.items():

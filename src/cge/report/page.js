@@ -25,11 +25,14 @@
     return text.length > most ? `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}` : text;
   };
   const percent = (share) => (100 * share).toFixed(1) + " %";
+  const [axisFormat, scoreFormat] = data.has_probabilities ? [".0%", ".1%"] : [".2f", ".3f"]; // formats of scores and outputs
   const unbroken = (text) => text.replace(/(\d) %/g, "$1\u00a0%");
   const colors = new Map(data.groups.flatMap((group) => group.classes.map((classIndex) => [classIndex, group.color])));
   const color = (classIndex) => colors.get(classIndex);
   const named = (indices) => (indices.length ? indices.map((classIndex) => data.classes[classIndex]).join("; ") : "unknown");
+  const labelText = (key) => (data.nodes.label_text ? data.nodes.label_text[key] || "unknown" : named(data.nodes.label[key]));
   const predicted = (key) => {
+    if (data.nodes.predicted_text) return data.nodes.predicted_text[key];
     const most = [data.nodes.predicted[key], data.nodes.confidence[key]];
     const classes = data.nodes.predicted_all ? data.nodes.predicted_all[key] : [most];
     const text = (pairs) => pairs.map(([classIndex, probability]) => `${data.classes[classIndex]} (${percent(probability)})`).join("; ");
@@ -124,14 +127,15 @@
   const buttons = { displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
 
   const rows = [...data.accuracy].reverse();
+  const scoreRange = data.has_probabilities ? { range: [0, 1] } : {}; // R² may be negative
   element("accuracy").style.height = 70 + 34 * rows.length + "px";
   draw("accuracy", rows.length ? [{
       type: "bar", orientation: "h", y: rows.map((row) => plain(row.method)), x: rows.map((row) => row.accuracy),
       marker: { color: rows.map((row) => (row.method === "cge" ? "#2f6fd0" : "#97a5b8")) },
       error_x: { type: "data", symmetric: false, thickness: 1.2,
         array: rows.map((row) => row.interval[1] - row.accuracy), arrayminus: rows.map((row) => row.accuracy - row.interval[0]) },
-      hovertemplate: "%{y}: %{x:.1%}<extra></extra>",
-    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], dtick: narrow ? 0.5 : 0.2, title: { text: narrow ? data.metric : `${data.metric} (with 95 % confidence interval)` } },
+      hovertemplate: `%{y}: %{x:${scoreFormat}}<extra></extra>`,
+    }] : null, { xaxis: { tickformat: axisFormat, ...scoreRange, dtick: narrow ? 0.5 : 0.2, title: { text: narrow ? data.metric : `${data.metric} (with 95 % confidence interval)` } },
     margin: { l: narrow ? 100 : 150, r: 24, t: 10, b: 50 }, showlegend: false });
   const diagram = data.reliability;
   draw("reliability", diagram ? [
@@ -145,7 +149,7 @@
     type: "scatter", mode: "lines", name: curve.name, x: curve.x, y: curve.y, yaxis: curve.is_accuracy ? "y2" : "y",
   })), { xaxis: { title: { text: "epoch" } }, yaxis: { title: { text: "loss" } },
     shapes: [{ type: "line", x0: data.best_epoch, x1: data.best_epoch, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#97a5b8" } }],
-    yaxis2: { title: { text: data.curves.filter((curve) => curve.is_accuracy).map((curve) => curve.name).join() }, overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
+    yaxis2: { title: { text: data.curves.filter((curve) => curve.is_accuracy).map((curve) => curve.name).join() }, overlaying: "y", side: "right", tickmode: data.has_probabilities ? "linear" : "auto", dtick: 0.2, tickformat: axisFormat, ...scoreRange, automargin: true, showgrid: false } });
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, index) => {
     const keys = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.color_class[key]));
@@ -154,7 +158,7 @@
       type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
       x: keys.map((key) => data.nodes.x[key]), y: keys.map((key) => data.nodes.y[key]), customdata: keys,
       marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 }, legendrank: 1000 - index,
-      text: keys.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
+      text: keys.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(labelText(key))}` +
         `<br>predicted: ${plain(predicted(key))}`),
       hovertemplate: "%{text}<extra></extra>",
     };
@@ -213,16 +217,16 @@
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
   })) : null, { title: { text: `${data.weight_name[0].toUpperCase()}${data.weight_name.slice(1)} by number of hops and of distinct nodes (± standard error)` }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "geometric mean" }, type: "log", values: data.by_length.flatMap((curve) => curve.y) } });
-  grid("weight-by-class", "weight-by-class-section", data.weight_by_class, null, "Viridis", ["predicted class", "label on the path"]);
+  grid("weight-by-class", "weight-by-class-section", data.weight_by_class, null, "Viridis", [`predicted ${data.words.kind}`, "label on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
   const margin = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
   for (const [change, title] of [["deletion", "fraction of these paths deleted"], ["insertion", "fraction of these paths inserted"]]) {
     draw(change, data.faithfulness[change].map((curve) => ({
       type: "scatter", mode: "lines+markers", name: curve.name, x: data.faithfulness.fractions, y: curve.probability,
-      hovertemplate: "%{x:.0%} of the paths: probability %{y:.0%}",
+      hovertemplate: `%{x:.0%} of the paths: ${data.words.output} %{y:${data.has_probabilities ? ".0%" : ".4g"}}`,
     })), { xaxis: { tickformat: ".0%", title: { text: title } },
-      yaxis: { title: { text: "probability" }, tickformat: ".1~%", range: [lowest - margin, highest + margin] } });
+      yaxis: { title: { text: data.words.output }, tickformat: data.has_probabilities ? ".1~%" : ".4~g", range: [lowest - margin, highest + margin] } });
   }
 
   const paintChart = ([id, traces, layout, choice]) => {
@@ -339,7 +343,7 @@
     const card = make("div", undefined, "card");
     const head = make("h3", short(data.nodes.id[key], 120));
     if (head.textContent !== data.nodes.id[key]) head.title = data.nodes.id[key];
-    card.append(head, make("p", `Predicted: ${predicted(key)}. Label: ${named(data.nodes.label[key])}.`));
+    card.append(head, make("p", `Predicted: ${predicted(key)}. Label: ${labelText(key)}.`));
     const alone = data.nodes.classifier_prediction;
     if (alone && alone[key] !== data.nodes.predicted[key])
       card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over all classifiers.`, "caption"));
@@ -374,7 +378,7 @@
         const dot = make("span", "", "dot");
         dot.style.background = color(data.nodes.color_class[end]);
         name.prepend(dot);
-        if (data.nodes.is_training[end]) name.append(make("span", ` training label: ${named(data.nodes.label[end])}`, "caption"));
+        if (data.nodes.is_training[end]) name.append(make("span", ` training label: ${labelText(end)}`, "caption"));
         card.append(numbersRow(name, text, inputs + label, largest));
       }
     }

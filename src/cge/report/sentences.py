@@ -21,7 +21,7 @@ def summary_sentences(
     """Return what graph and labels the model was trained on, and its scores."""
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
-    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, {len(model.classes_)} classes"
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, {model.fitted_.target.describe()}"
     labels = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
     if model.selection_history_ is not None:
         held_back = f"{seen['validation']:,} of them held out for validation, then the model was refitted on all"
@@ -31,22 +31,25 @@ def summary_sentences(
     first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
     if seen["outer"]:
         unused = learned_weights_unused(model.fitted_)
-        kind = "other validation" if getattr(model, "outer_labels", "") == "validation" else "training"
+        kind = "other validation" if model.outer_labels == "validation" else "training"
         first += f" Path weights were learned on {seen['outer']:,} {kind} labels"
         first += ", but the model search selected a weighting without learned weights." if unused else "."
     if scored is None:
         return [first, "There are no labels to score the model on."]
-    accuracy, low, high = (f"{100 * share:.1f}" for share in (rows[0]["accuracy"], *rows[0]["interval"]))
-    metric = scored.target.metric[0].upper() + scored.target.metric[1:]
+    words, metric = scored.target.words, scored.target.metric[0].upper() + scored.target.metric[1:]
+    accuracy, low, high = map(words.number, (rows[0]["accuracy"], *rows[0]["interval"]))
     labels = f"{len(scored.nodes):,} {scored.kind} labels"
-    score = f"{metric} on {labels}: {accuracy} % (95 % confidence interval {low} to {high})."
+    score = f"{metric} on {labels}: {accuracy}{words.unit} (95 % confidence interval {low} to {high})."
+    residuals = model.fitted_.validation.probabilities, model.fitted_.validation.matrix
+    score += scored.target.describe_errors(scored.probabilities, scored.labels, residuals)
     if not scored.is_test:
         score += " The model was selected on these labels, so this is slightly optimistic."
     vectors_score, trained = score_vectors(model, scored), "trained on the model's training labels"
     if vectors_score is not None:
-        score += f" Logistic regression on the node embeddings (vectors) alone, {trained}, scored on the same {labels}:"
-        score += f" {100 * vectors_score:.1f} %."
-    others = ", ".join(f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:])
+        linear_model = words.linear_model[0].upper() + words.linear_model[1:]
+        score += f" {linear_model} on the node embeddings (vectors) alone, {trained}, scored on the same {labels}:"
+        score += f" {words.number(vectors_score)}{words.unit}."
+    others = ", ".join(f"{row['method']} {words.number(row['accuracy'])}{words.unit}" for row in rows[1:])
     return [first, score, *([f"Other methods, {trained}, scored on the same {labels}: {others}."] if others else [])]
 
 
@@ -72,10 +75,10 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
     those of held-out labels if validation labels were passed, and `n_jobs`, which does not change the result.
     """
     used = {"weighting": model.weighting_}
-    used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
+    used["classifier"] = ", ".join(model.fitted_.registered_classifiers)
     unused = {"n_jobs", *(("validation_fraction", "refit") if model.fit_call_["validation"] else ())}
     if model.fitted_.exact:
-        used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
+        used |= {name: str(model.fitted_.selected[name]) for name in ("label_propagation", "prior_correction")}
         used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)
         used["inputs"] = resolve_inputs("auto", model.graph_)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
@@ -97,7 +100,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
 def _unused_settings(model: PathEstimator) -> dict[str, set[str]]:
     """Return for each classifier of a model the settings that it does not use."""
     weight = flat_params(model).get("consistency_weight")
-    return {name: CLASSIFIERS[name].unused_settings(weight) for name in getattr(model, "classifiers_", ())}
+    return {name: CLASSIFIERS[name].unused_settings(weight) for name in model.fitted_.registered_classifiers}
 
 
 def _default_value(model: PathEstimator, name: str) -> str:

@@ -17,8 +17,10 @@ import numpy as np
 
 from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning, InputError, format_value
+from cge.estimators.cge import CGE
 from cge.estimators.link_predictor import predictor_of
-from cge.estimators.predictions import EVIDENCE, predict_nodes
+from cge.estimators.path_estimator import PathEstimator
+from cge.estimators.predictions import predict_nodes
 from cge.estimators.similar import SimilarNodes
 
 _GRAPH_FIELDS = {"edges", "weights", "edge_types", "features", "node_types"}
@@ -38,11 +40,11 @@ class Limits:
 class Service:
     """The operations of a server on one model; `update` may be refused, with the reason."""
 
-    def __init__(self, model: Any, limits: Limits, refuse_update: str = "") -> None:
+    def __init__(self, model: PathEstimator, limits: Limits, refuse_update: str = "") -> None:
         self.limits, self.refuse_update = limits, refuse_update
         self.model, self.updates = model, 0
         self._lock = RLock()
-        self._similar: tuple[Any, SimilarNodes] | None = None
+        self._similar: tuple[PathEstimator, SimilarNodes] | None = None
         self.operations: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "predict": self.predict,
             "explain": self.explain,
@@ -54,9 +56,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Compute what all requests share, before the first one."""
-        fitted = self.model.fitted_
-        if hasattr(fitted, "own_inputs"):
-            _ = fitted.own_inputs.has_information
+        self.model.fitted_.warm_up()
         self._nearest(self.model)
 
     def health(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Service:
             "model": type(model).__name__,
             "nodes": len(model.graph_),
             "edges": model.graph_.num_edges,
-            "classes": [str(name) for name in model.classes_.tolist()],
+            "classes": [str(name) for name in model.fitted_.target.class_names or ()],
             "updates": self.updates,
             "example": model.node_ids_[:1].tolist()[0],
         }
@@ -78,32 +78,19 @@ class Service:
         model, update = self.model, self._graph(request)
         nodes = None if update is not None and "nodes" not in request else self._ids(model, request, "nodes")
         predictions, notes = predict_nodes(model, nodes, update)
-        regression = predictions.target.kind == "regression"
-        rows = []
-        for place, node in enumerate(predictions.nodes.tolist()):
-            row = {"node": node, "evidence": EVIDENCE[int(predictions.evidence[place])]}
-            outputs = predictions.probabilities[place]
-            if regression:
-                rows.append(row | {"value": float(outputs[0])})
-                continue
-            names = map(str, predictions.classes.tolist())
-            probabilities = dict(zip(names, map(_rounded, outputs), strict=True))
-            confidence = _rounded(predictions.confidence[place])
-            rows.append(row | {"class": predictions.predicted[place], "confidence": confidence})
-            rows[-1]["probabilities"] = probabilities
+        rows = [{name: row[name] for name in ("node", "evidence")} | row for row in predictions.rows()]
         return {"predictions": rows, "notes": list(map(str, notes))}
 
     def explain(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Explain the prediction of a node by its paths."""
         _check_fields(request, {"node", "top", "class", "graph"})
         model, update = self.model, self._graph(request)
-        classes = {str(name): name for name in model.classes_.tolist()}
         label = request.get("class")
         with self._lock:  # explainers are made at their first use
             explanation = model.explain(
                 self._id(model, request.get("node"), known=update is None),
                 self._top(request, 10),
-                target_class=None if label is None else classes.get(str(label), label),
+                target_class=None if label is None else model.fitted_.target.class_named(label),
                 graph=update,
             )
         return dict(explanation.to_dict())
@@ -138,7 +125,7 @@ class Service:
         _check_fields(request, {"graph", "remove_edges", "labels"})
         if self.refuse_update:
             raise InputError(self.refuse_update)
-        if not hasattr(self.model, "update"):
+        if not isinstance(self.model, CGE):
             raise InputError(f"a {type(self.model).__name__} cannot be updated")
         with self._lock:
             model = copy(self.model)
@@ -156,7 +143,7 @@ class Service:
 
     # ------------------------------------------------------------------ reading requests
 
-    def _nearest(self, model: Any) -> SimilarNodes:
+    def _nearest(self, model: PathEstimator) -> SimilarNodes:
         kept = self._similar
         if kept is None or kept[0] is not model:
             with self._lock:
@@ -170,7 +157,7 @@ class Service:
             raise InputError(parameter="top", expected=f"an integer from 1 to {_MAX_TOP:,}", found=top)
         return top
 
-    def _id(self, model: Any, value: Any, *, known: bool = True) -> Any:
+    def _id(self, model: PathEstimator, value: Any, *, known: bool = True) -> Any:
         """Return a node id in the type of the model's; digits are accepted where ids are integers."""
         integers = model.node_ids_.dtype.kind == "i"
         if isinstance(value, str) and integers and value.lstrip("-").isdecimal() and len(value) < 19:
@@ -184,7 +171,7 @@ class Service:
             model.graph_.indices_of([value])
         return value
 
-    def _ids(self, model: Any, request: Mapping[str, Any], name: str) -> list[Any]:
+    def _ids(self, model: PathEstimator, request: Mapping[str, Any], name: str) -> list[Any]:
         values = request.get(name)
         if not isinstance(values, list) or not 1 <= len(values) <= self.limits.max_ids:
             expected = f"a list of 1 to {self.limits.max_ids:,} ids"
@@ -192,24 +179,18 @@ class Service:
             raise InputError(parameter=name, expected=expected, found=count)
         return [self._id(model, value, known=False) for value in values]
 
-    def _pairs(self, model: Any, values: Any, name: str) -> list[tuple[Any, Any]]:
+    def _pairs(self, model: PathEstimator, values: Any, name: str) -> list[tuple[Any, Any]]:
         if not isinstance(values, list) or len(values) > self.limits.max_ids:
             raise InputError(f"{name} must be a list of at most {self.limits.max_ids:,} pairs of ids")
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in values):
             raise InputError(f"{name} must be a list of pairs of ids, such as [[1, 2], [2, 3]]")
         return [(self._id(model, a, known=False), self._id(model, b, known=False)) for a, b in values]
 
-    def _labels(self, model: Any, values: Any) -> dict[Any, Any]:
+    def _labels(self, model: PathEstimator, values: Any) -> dict[Any, Any]:
         if not isinstance(values, dict) or len(values) > self.limits.max_ids:
             raise InputError(f"labels must be an object of at most {self.limits.max_ids:,} node ids and labels")
-        classes = {str(name): name for name in model.classes_.tolist()}
-
-        def label(value: Any) -> Any:
-            if isinstance(value, list):
-                return [label(each) for each in value]
-            return classes.get(str(value), value) if model.fitted_.target.kind != "regression" else value
-
-        return {self._id(model, node, known=False): label(value) for node, value in values.items()}
+        named = model.fitted_.target.class_named
+        return {self._id(model, node, known=False): named(value) for node, value in values.items()}
 
     def _graph(self, request: Mapping[str, Any]) -> GraphUpdate | None:
         """Return the new edges and features of a request."""

@@ -6,21 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cge.arrays import Array
 from cge.graph import Graph
 from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
 from cge.targets.regression import Regression
 from cge.targets.target import Target
+from cge.targets.words import Words
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from cge.models.autograd import NodeFeatures
 
-__all__ = ["MultiLabel", "Regression", "SingleLabel", "Target", "Task", "encode_target", "restore_target"]
+__all__ = [
+    "MultiLabel",
+    "Regression",
+    "SingleLabel",
+    "Target",
+    "Task",
+    "Words",
+    "class_target",
+    "encode_target",
+    "restore_target",
+]
 
 TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
 TASKS = {"classification": "of nodes, single-label or multilabel", "regression": "a number for each node"}
@@ -31,7 +40,12 @@ def encode_target(graph: Graph, y: Any, name: str, task: str = "classification")
     if task == "regression":
         return Regression.from_labels(graph, y, name)
     codes, classes = encode_labels(graph, y, name)
-    return codes, MultiLabel(classes) if codes.ndim == 2 else SingleLabel(classes)
+    return codes, class_target(codes, classes)
+
+
+def class_target(codes: Array, classes: Array) -> Target:
+    """Return the target of class numbers `(n,)`, or of zeros and ones `(n, c)`."""
+    return MultiLabel(classes) if codes.ndim == 2 else SingleLabel(classes)
 
 
 def restore_target(metadata: dict[str, Any], classes: Array) -> Target:
@@ -49,14 +63,13 @@ class Task:
     graph: Graph
     features: NodeFeatures | None
     labels: Tensor
-    classes: int
+    target: Target
     train: Tensor
     validation: Tensor
     folds: Sequence[Tensor] = ()
     outer_only: bool = False
-    target: Target = None  # type: ignore[assignment]
 
-    def __post_init__(self) -> None:
-        if self.target is None:
-            kind = MultiLabel if self.labels.ndim == 2 else SingleLabel
-            object.__setattr__(self, "target", kind(np.arange(self.classes)))
+    @property
+    def classes(self) -> int:
+        """The number of outputs."""
+        return len(self.target.classes)

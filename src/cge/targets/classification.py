@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cge.arrays import Array
+from cge.graph import Graph
 from cge.metrics import accuracy, micro_f1
 from cge.models.backends import Values, sigmoid, softmax
-from cge.targets.label_encoding import members
+from cge.targets.label_encoding import class_numbers, members
+from cge.targets.score_intervals import f1_interval, wilson_interval
 from cge.targets.target import Target, same_shape
+from cge.targets.words import MULTILABEL, Words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +29,16 @@ class SingleLabel(Target):
 
     kind: ClassVar[str] = "single-label"
     metric: ClassVar[str] = "accuracy"
-    has_class_prior: ClassVar[bool] = True
+    score_key: ClassVar[str] = "accuracy"
+    exclusive_classes: ClassVar[bool] = True
+
+    def encode_names(self, graph: Graph, codes: Array, names: Sequence[str], file: str) -> Array:  # noqa: ARG002
+        """Return class numbers."""
+        return np.asarray(np.append(class_numbers(names, self.classes, file), -1)[codes])  # −1 is the last place
+
+    def decode(self, labels: Array) -> list[Any]:
+        """Return the class of each node."""
+        return list(self.classes[labels].tolist())
 
     def matrix(self, labels: Array) -> Array:
         """Return one-hot rows."""
@@ -33,6 +47,12 @@ class SingleLabel(Target):
     def from_matrix(self, matrix: Array) -> Array:
         """Return class numbers."""
         return np.asarray(matrix.argmax(1)) if len(matrix) else np.empty(0, np.int64)
+
+    def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
+        """Return the cross-entropy (Eq. 6)."""
+        from cge.losses import supervised_loss
+
+        return supervised_loss(scores, labels, class_weights)
 
     def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
         """Return the entropy of the class frequencies."""
@@ -86,6 +106,22 @@ class SingleLabel(Target):
         change = (1 - _SMOOTHING) * mean
         return (1 - _SMOOTHING) * _ratio(np.log1p(change), change, 1.0)
 
+    def mean_labels(self, sums: Array, count: Array) -> Array:  # noqa: ARG002 - sums are normalized
+        """Return the shares of the classes."""
+        return _shares(sums, sums.sum(axis=1, keepdims=True))
+
+    def linear_outputs(self, x: Any, nodes: Array, labels: Array, strength: float) -> Array:
+        """Return the probabilities of logistic regression."""
+        from sklearn.linear_model import LogisticRegression
+
+        model: Any = LogisticRegression(C=strength, max_iter=1000)
+        with warnings.catch_warnings():  # scikit-learn takes many classes for a regression task
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            model.fit(x[nodes], labels)
+        probabilities = np.zeros((x.shape[0], len(self.classes)))
+        probabilities[:, model.classes_] = model.predict_proba(x)
+        return probabilities
+
     def informative(self, matrix: Array) -> Array:
         """Return False for a label that is alone in its class."""
         alone = matrix * (matrix.sum(axis=0) == 1) > 0
@@ -102,6 +138,14 @@ class SingleLabel(Target):
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return the accuracy."""
         return accuracy(predicted, same_shape(np.asarray(labels), predicted))
+
+    def score_outputs(self, outputs: Array, matrix: Array) -> float:
+        """Return the accuracy."""
+        return accuracy(outputs.argmax(1), matrix.argmax(1))
+
+    def score_interval(self, outputs: Array, matrix: Array) -> tuple[float, float]:
+        """Return Wilson's interval of the accuracy."""
+        return wilson_interval(int((outputs.argmax(1) == matrix.argmax(1)).sum()), len(matrix))
 
     def format_score(self, score: float) -> str:
         """Return the accuracy in percent."""
@@ -121,7 +165,19 @@ class MultiLabel(Target):
 
     kind: ClassVar[str] = "multilabel"
     metric: ClassVar[str] = "micro-F1"
+    score_key: ClassVar[str] = "micro_f1"
+    words: ClassVar[Words] = MULTILABEL
     multilabel: ClassVar[bool] = True
+
+    def encode_names(self, graph: Graph, codes: Array, names: Sequence[str], file: str) -> Array:  # noqa: ARG002
+        """Return zeros and ones."""
+        matrix = np.zeros((len(codes), len(self.classes)), np.int64)
+        matrix[:, class_numbers(names, self.classes, file)] = codes
+        return matrix
+
+    def decode(self, labels: Array) -> list[Any]:
+        """Return the classes of each node."""
+        return self.names(labels)
 
     def unlabeled(self, count: int) -> Array:
         """Return rows of zeros."""
@@ -130,6 +186,12 @@ class MultiLabel(Target):
     def labeled(self, labels: Array) -> Array:
         """Return which nodes have a class."""
         return np.asarray(labels.any(axis=1), bool)
+
+    def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
+        """Return the binary cross-entropy, summed over classes."""
+        from cge.losses import multilabel_loss
+
+        return multilabel_loss(scores, labels, class_weights)
 
     def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
         """Return the sum over classes of the least binary cross-entropy of a constant."""
@@ -173,6 +235,22 @@ class MultiLabel(Target):
         change = (1 - _SMOOTHING) * mean
         return (1 - _SMOOTHING) * _ratio(np.log1p(2 * change) - np.log1p(-2 * change), change, 4.0)
 
+    def mean_labels(self, sums: Array, count: Array) -> Array:
+        """Return the share of nodes that have a class."""
+        return _shares(sums, count)
+
+    def linear_outputs(self, x: Any, nodes: Array, labels: Array, strength: float) -> Array:
+        """Return the probabilities of a logistic regression for each class."""
+        from sklearn.linear_model import LogisticRegression
+
+        model: Any = LogisticRegression(C=strength, max_iter=1000)
+        probabilities = np.zeros((x.shape[0], len(self.classes)))
+        for number, column in enumerate(labels.T):
+            probabilities[:, number] = column[0]
+            if column.min() < column.max():  # else all training nodes have the class, or none has
+                probabilities[:, number] = model.fit(x[nodes], column).predict_proba(x)[:, 1]
+        return probabilities
+
     def informative(self, matrix: Array) -> Array:
         """Return False for a class that only one node has, at that node."""
         return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
@@ -192,6 +270,30 @@ class MultiLabel(Target):
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return micro-F1."""
         return micro_f1(predicted > 0, same_shape(members(labels, self.classes), predicted) > 0)
+
+    def score_outputs(self, outputs: Array, matrix: Array) -> float:
+        """Return micro-F1."""
+        return micro_f1(self.indicators(outputs), matrix > 0)
+
+    def score_interval(self, outputs: Array, matrix: Array) -> tuple[float, float]:
+        """Return the bootstrap interval of micro-F1."""
+        return f1_interval(self.indicators(outputs), matrix)
+
+    def prediction_columns(self, outputs: Array, *, text: bool = False) -> dict[str, Any]:
+        """Return the classes of each node as a list of text, or as one text."""
+        predicted = [list(map(str, row)) for row in self.listed(outputs)]
+        texts = ["; ".join(row) for row in predicted] if text else predicted
+        return {"class": texts, "confidence": self.confidence(outputs)}
+
+    def prediction_texts(self, outputs: Array) -> dict[str, list[str]]:
+        """Return the classes of a node in one text."""
+        texts = ["; ".join(map(str, row)) or "none" for row in self.listed(outputs)]
+        return super().prediction_texts(outputs) | {"class": texts}
+
+
+def _shares(sums: Array, total: Array) -> Array:
+    """Return sums of labels as shares of a total, NaN where it is 0."""
+    return np.where(total > 0, np.minimum(sums / np.maximum(total, 1e-300), 1.0), np.nan)
 
 
 def _ratio(numerator: Array, denominator: Array, limit: float) -> Array:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cge.arrays import Array
-from cge.errors import InputError, Message, Param, format_value
+from cge.errors import InputError, Message, Param, format_list, format_value
 from cge.graph import Graph
 
 _UNTRAINED = "which no training label has; give it one, or leave it out"
@@ -59,6 +59,16 @@ def members(labels: Any, classes: Array) -> Array:
     if unknown:
         raise InputError(f"labels has the class {format_value(unknown[0])}, {_UNTRAINED}")
     return np.array([[int(name in row) for name in classes.tolist()] for row in rows])
+
+
+def class_numbers(names: Sequence[str], classes: Array, file: str) -> Array:
+    """Return the numbers of classes that a file names."""
+    known = {str(name): number for number, name in enumerate(classes.tolist())}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        problem = f"{file} has the class {format_value(unknown[0])}, which is no class of the model"
+        raise InputError(problem, hint=f"its classes are {format_list(list(known))}")
+    return np.array([known[name] for name in names])
 
 
 def _as_list(labels: Any) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,11 @@ from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 from cge.metrics import r2_score
 from cge.models.backends import Values
+from cge.targets.node_groups import ValueGroups
+from cge.targets.presentation import short_floats
+from cge.targets.score_intervals import normal_interval, r2_interval
 from cge.targets.target import Target, same_shape
+from cge.targets.words import NUMERIC, Words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +33,9 @@ class Regression(Target):
 
     kind: ClassVar[str] = "regression"
     metric: ClassVar[str] = "R²"
+    score_key: ClassVar[str] = "r2"
+    words: ClassVar[Words] = NUMERIC
+    has_probabilities: ClassVar[bool] = False
 
     def __init__(self, classes: Array, mean: float = 0.0, std: float = 1.0) -> None:
         super().__init__(classes)
@@ -68,6 +76,18 @@ class Regression(Target):
     def encode(self, graph: Graph, y: Any, name: str) -> Array:
         """Return further numbers as an array for all nodes."""
         return _encode(graph, y, name)
+
+    def encode_names(self, graph: Graph, codes: Array, names: Sequence[str], file: str) -> Array:  # noqa: ARG002
+        """Return the numbers in a file as an array for all nodes."""
+        return _encode(graph, [None if code < 0 else names[code] for code in codes.tolist()], "labels")
+
+    def decode(self, labels: Array) -> list[Any]:
+        """Return the number of each node."""
+        return list(labels.tolist())
+
+    def class_index(self, target_class: Any) -> int:  # noqa: ARG002
+        """Refuse: there are no classes."""
+        raise InputError("a regression model has no classes", hint=Message.of("leave out {target_class}"))
 
     def unlabeled(self, count: int) -> Array:
         """Return NaN for each node."""
@@ -133,8 +153,23 @@ class Regression(Target):
         """Return standardized labels: their weighted mean is the label score."""
         return np.asarray((matrix - self.mean) / self.std)
 
+    def mean_labels(self, sums: Array, count: Array) -> Array:
+        """Return the weighted mean of the labels."""
+        return np.where(count > 0, sums / np.maximum(count, 1e-300), np.nan)
+
+    def linear_outputs(self, x: Any, nodes: Array, labels: Array, strength: float) -> Array:
+        """Return the values of ridge regression."""
+        from sklearn.linear_model import Ridge
+
+        model: Any = Ridge(alpha=1 / strength).fit(x[nodes], (labels - self.mean) / self.std)
+        return np.asarray(self.outputs(model.predict(x)[:, None]))
+
     def _errors(self, scores: Array, labels: Array) -> Array:
         return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
+
+    def as_scores(self, outputs: Array) -> Array:
+        """Return standardized values."""
+        return (outputs - self.mean) / self.std
 
     def score(self, scores: Array, labels: Array) -> float:
         """Return R² of standardized scores."""
@@ -187,6 +222,64 @@ class Regression(Target):
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return R²."""
         return r2_score(predicted, same_shape(np.asarray(labels, np.float64), predicted))
+
+    def score_outputs(self, outputs: Array, matrix: Array) -> float:
+        """Return R²."""
+        return r2_score(outputs[:, 0].astype(np.float64), matrix[:, 0])
+
+    def score_interval(self, outputs: Array, matrix: Array) -> tuple[float, float]:
+        """Return the bootstrap interval of R²."""
+        return r2_interval(outputs[:, 0].astype(np.float64), matrix[:, 0])
+
+    def difference_interval(self, mean: float, error: float, n: int) -> tuple[float, float]:  # noqa: ARG002
+        """Return the interval of a normal distribution."""
+        return normal_interval(mean, error)
+
+    def other_scores(self, outputs: Array, matrix: Array) -> dict[str, float]:
+        """Return the mean absolute error and the root mean squared error."""
+        errors = outputs[:, 0].astype(np.float64) - matrix[:, 0]
+        return {"mae": float(np.abs(errors).mean()), "rmse": float(np.sqrt((errors**2).mean()))}
+
+    @property
+    def class_names(self) -> None:
+        """None: there are no classes."""
+        return
+
+    def describe(self) -> str:
+        """Return that labels are numbers."""
+        return "numeric labels"
+
+    def prediction_columns(self, outputs: Array, *, text: bool = False) -> dict[str, Any]:  # noqa: ARG002
+        """Return the values."""
+        return {"value": outputs[:, 0]}
+
+    def prediction_values(self, outputs: Array) -> dict[str, list[Any]]:
+        """Return the values as Python floats."""
+        return {"value": short_floats(outputs[:, 0])}
+
+    def prediction_texts(self, outputs: Array) -> dict[str, list[str]]:
+        """Return the values as text."""
+        return {"value": [self.format_output(value) for value in self.predict(outputs).tolist()]}
+
+    def probability_columns(self, outputs: Array) -> dict[str, Array]:  # noqa: ARG002
+        """Return no columns."""
+        return {}
+
+    def format_output(self, output: float) -> str:
+        """Return a value with six digits."""
+        return f"{output:.6g}"
+
+    def describe_errors(self, outputs: Array, matrix: Array, residuals: tuple[Array, Array]) -> str:
+        """Return the mean absolute error, and the width of prediction intervals where there are enough residuals."""
+        text = f" Mean absolute error: {self.other_scores(outputs, matrix)['mae']:.4g}"
+        with suppress(InputError):
+            low, high = self.interval(np.zeros((1, 1)), residuals, 0.95)[0]
+            text += f"; 95 % prediction intervals (split conformal): predicted value ± {(high - low) / 2:.4g}"
+        return f"{text}."
+
+    def groups(self, matrix: Array) -> ValueGroups:
+        """Return ranges between the quantiles of the known labels."""
+        return ValueGroups.of_values(matrix[:, 0])
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:
         """Return values ± a quantile of the absolute validation residuals, `(k, 2)` (split conformal prediction)."""

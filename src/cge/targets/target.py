@@ -3,12 +3,13 @@
 Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for
 each kind; defaults are those of classification. Labels of all nodes are an array `(n, …)`; those of some nodes as a
 matrix `(k, c)` have a column for each output. "Outputs" are what a model predicts: class probabilities, or values.
+`cge.targets.presentation` has what tables, JSON and reports show of them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,26 +17,24 @@ import numpy as np
 
 from cge import metrics
 from cge.arrays import Array
-from cge.errors import InputError, Message, Param
+from cge.errors import InputError, Message, Param, format_list, format_value
 from cge.graph import Graph
 from cge.models.backends import Values
 from cge.targets.label_encoding import encode_labels
+from cge.targets.presentation import Presentation
+from cge.targets.score_intervals import accuracy_difference_interval
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Target(ABC):
+class Target(Presentation):
     """A kind of target. `classes (c,)` are the names of the outputs.
 
-    Model folders store `kind`. A target has a class prior if each node has exactly one of the classes. `scoring` is
-    the validation score: None (accuracy, micro-F1 or R²) or "macro_f1".
+    Model folders store `kind`. `scoring` is the validation score: None (accuracy, micro-F1 or R²) or "macro_f1".
     """
 
     kind: ClassVar[str]
-    metric: ClassVar[str]
-    multilabel: ClassVar[bool] = False
-    has_class_prior: ClassVar[bool] = False
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
@@ -70,6 +69,28 @@ class Target(ABC):
             raise InputError(same, parameter=name)
         return labels
 
+    @abstractmethod
+    def encode_names(self, graph: Graph, codes: Array, names: Sequence[str], file: str) -> Array:
+        """Return labels of a file as an array for all nodes; `codes` are numbers of `names`, or zeros and ones."""
+
+    @abstractmethod
+    def decode(self, labels: Array) -> list[Any]:
+        """Return the labels of some labeled nodes as users write them: a class, a list of classes, or a number."""
+
+    def class_named(self, text: Any) -> Any:
+        """Return the class that is written like this, or what is given where there is none; also of a list."""
+        if isinstance(text, list):
+            return [self.class_named(each) for each in text]
+        return {str(name): name for name in self.classes.tolist()}.get(str(text), text)
+
+    def class_index(self, target_class: Any) -> int:
+        """Return the number of a class."""
+        plain = target_class.item() if isinstance(target_class, np.generic) else target_class
+        classes = self.classes.tolist()
+        if plain not in classes:
+            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
+        return int(classes.index(plain))
+
     def unlabeled(self, count: int) -> Array:
         """Return the labels of so many unlabeled nodes."""
         return np.full(count, -1)
@@ -94,11 +115,9 @@ class Target(ABC):
         """Return classes to stratify by, as for single-label or multilabel targets."""
         return labels
 
+    @abstractmethod
     def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
         """Return the mean loss of scores `(k, c)`."""
-        from cge.losses import supervised_loss
-
-        return supervised_loss(scores, labels, class_weights)
 
     @abstractmethod
     def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
@@ -149,9 +168,24 @@ class Target(ABC):
         """
         return np.ones_like(mean)
 
+    @abstractmethod
+    def mean_labels(self, sums: Array, count: Array) -> Array:
+        """Return outputs `(n, c)` from weighted sums of labels as for `label_scores`; NaN where there is no label."""
+
+    @abstractmethod
+    def linear_outputs(self, x: Any, nodes: Array, labels: Array, strength: float) -> Array:
+        """Return the outputs `(n, c)` of a linear model of `x (n, d)`, trained on the labels of some `nodes`.
+
+        `strength` is the inverse of the regularization.
+        """
+
     def informative(self, matrix: Array) -> Array:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
         return np.ones((len(matrix), 1), bool)
+
+    def as_scores(self, outputs: Array) -> Array:
+        """Return outputs in the form of scores that `score` takes: probabilities have the same order as scores."""
+        return outputs
 
     def score(self, scores: Array, labels: Array) -> float:
         """Return the validation score of scores or outputs `(k, c)`; higher is better."""
@@ -190,7 +224,7 @@ class Target(ABC):
         """Return the temperature with the lowest loss."""
         return metrics.fit_temperature(outputs, labels)
 
-    def check_probabilities(self) -> None:  # noqa: B027 - for other kinds
+    def check_probabilities(self) -> None:
         """Refuse to return outputs as probabilities where they are none."""
 
     @abstractmethod
@@ -206,16 +240,27 @@ class Target(ABC):
         return list(self.predict(outputs).tolist())
 
     @abstractmethod
-    def confidence(self, outputs: Array) -> Array:
-        """Return the probability of each prediction, `(k,)`; NaN for values."""
-
-    @abstractmethod
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return the score of predictions for labels as users write them."""
 
-    def format_score(self, score: float) -> str:
-        """Return a score as people read it."""
-        return f"{score:.3f}"
+    @abstractmethod
+    def score_outputs(self, outputs: Array, matrix: Array) -> float:
+        """Return the score of the predictions of outputs `(k, c)` for labels `(k, c)`."""
+
+    @abstractmethod
+    def score_interval(self, outputs: Array, matrix: Array) -> tuple[float, float]:
+        """Return the 95 % confidence interval of `score_outputs`."""
+
+    def difference_interval(self, mean: float, error: float, n: int) -> tuple[float, float]:
+        """Return the 95 % confidence interval of a mean difference of `node_correct`, from its standard error."""
+        return accuracy_difference_interval(mean, error, n)
+
+    def other_scores(self, outputs: Array, matrix: Array) -> dict[str, float]:
+        """Return further scores of outputs, by name."""
+        predicted, true = self.indicators(outputs), matrix > 0
+        occurs = predicted.any(axis=0) | true.any(axis=0) | self.multilabel  # as in scikit-learn
+        macro_f1 = metrics.macro_f1(predicted[:, occurs], true[:, occurs])
+        return {"macro_f1": macro_f1, "log_loss": metrics.log_loss(outputs, self.from_matrix(matrix))}
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:  # noqa: ARG002
         """Return prediction intervals `(k, 2)`; `residuals` are outputs and labels of validation nodes, as matrices."""

@@ -21,15 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cge.losses import supervised_loss
-from cge.metrics import accuracy_or_f1
 from cge.models.autograd import NodeFeatures, Propagation
 from cge.models.classifiers import PathClassifier, TwoLayerNetwork
 from cge.models.dropped_products import Augmentations, dropout_mask, dropped_product, keyed_dropout
 from cge.models.propagation import propagate_rows
 from cge.models.sparse_products import SparseFeatures
 from cge.randomness import generator
-from cge.targets import Task
+from cge.targets import Target, Task
 from cge.training.classifier_registry import ClassifierSettings
 from cge.training.optimizers import Adam
 from cge.training.path_trainer import SingleTrainer
@@ -167,6 +165,7 @@ def train_network(
     network: TwoLayerNetwork,
     features: NodeFeatures,
     labels: Tensor,
+    target: Target,
     train: Tensor,
     validation: Tensor,
     settings: NetworkSettings,
@@ -184,15 +183,15 @@ def train_network(
                 drop_features(features, settings.dropout, random),
                 lambda x: _dropout(x, settings.dropout, random),  # noqa: B023 - called at once
             )
-            loss = supervised_loss(scores[train], labels[train])
+            loss = target.loss(scores[train], labels[train])
             check_finite(loss.item(), "training overflowed", "learning_rate", settings.learning_rate)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             if len(validation):
                 validation_scores, true = _scores(network, features)[validation], labels[validation]
-                accuracy = accuracy_or_f1(validation_scores.numpy(), true.numpy())
-                score = accuracy, -supervised_loss(validation_scores, true).item()
+                accuracy = target.score(validation_scores.numpy(), true.numpy())
+                score = accuracy, -target.loss(validation_scores, true).item()
                 if score > best_score:
                     best, best_score, best_epoch = module_arrays(network, "network"), score, epoch
                 if epoch - best_epoch >= settings.patience:

@@ -14,11 +14,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from cge.arrays import Array
-from cge.losses import supervised_loss
 from cge.models.autograd import NodeFeatures, mean_squares, take_rows
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import NegativeSampler, label_pairs, subpaths
-from cge.targets import Task
+from cge.targets import Target, Task
 from cge.training.optimizers import OPTIMIZERS, Optimizer
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
 from cge.training.paper_parameters import Parameters, TrainingSettings, make_head
@@ -67,6 +66,7 @@ class InnerProblem:
     features: NodeFeatures | None
     row_features: NodeFeatures | None  # of the rows that paths refer to: nodes without features share one
     labels: Tensor  # of all nodes
+    target: Target
     inner_nodes: Tensor  # whose labels train
     unsup_weight: float = 1.0
     supervised_strength: float = 1.0
@@ -75,7 +75,7 @@ class InnerProblem:
         """Return L_s of `nodes` for these parameters of encoder and head."""
         vectors = functional_call(self.encoder, encoder, (self.features, nodes))
         x = None if self.features is None else take_rows(self.features, nodes)
-        return supervised_loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
+        return self.target.loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +111,10 @@ class InnerTraining:
             self._labeled = task.train[~torch.isin(task.train, self._unreached)]
             with torch.no_grad():
                 parameters.encoder.table[self._unreached] = 0
-        multilabel = task.labels.ndim == 2
-        self._train_labels = np.full(task.labels.shape, 0 if multilabel else -1)  # no others
-        self._train_labels[task.train.numpy()] = task.labels.numpy()[task.train.numpy()]
-        known = self._train_labels
-        class_sizes = known.sum(0) if multilabel else np.bincount(known[known >= 0], minlength=1)
+        train_idx, labels = task.train.numpy(), task.labels.numpy()
+        self._train_labels = task.target.unlabeled(len(labels))  # no others
+        self._train_labels[train_idx] = labels[train_idx]
+        class_sizes = task.target.matrix(labels[train_idx]).sum(0)
         self._has_label_pairs = bool(class_sizes.max(initial=0) > 1)
         self.uses_kernel = settings.optimizer in ("auto", "sgd") and not settings.full_softmax(task.graph)
         shared = self.inductive and self.uses_kernel
@@ -256,13 +255,14 @@ class InnerTraining:
     def train_head(self, steps: int) -> float:
         """Train the head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""
         head, optimizer, nodes = self.parameters.head, self.optimizers["head"], self.task.train
+        target = self.task.target
         vectors, labels = self.parameters.vectors(self.task.features, nodes), self.task.labels[nodes]
         loss = torch.zeros(())
         for _ in range(steps):
             optimizer.zero_grad()
             branches = head.branches(self._head_features, vectors)
-            loss = supervised_loss(torch.stack(branches).sum(0), labels)
-            branch_losses = [supervised_loss(branch, labels) for branch in branches] if len(branches) > 1 else []
+            loss = target.loss(torch.stack(branches).sum(0), labels)
+            branch_losses = [target.loss(branch, labels) for branch in branches] if len(branches) > 1 else []
             torch.stack([loss, *branch_losses]).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return float(loss.detach())
@@ -276,7 +276,7 @@ class InnerTraining:
         nodes, features = self._labeled, self.task.features
         vectors = self.parameters.vectors(features, nodes).requires_grad_()
         x = None if features is None else take_rows(features, nodes)
-        loss = supervised_loss(self.parameters.head(x, vectors), self.task.labels[nodes])
+        loss = self.task.target.loss(self.parameters.head(x, vectors), self.task.labels[nodes])
         scale = self.settings.supervised_strength * (1 if self.inductive else len(nodes))
         gradient: Tensor = torch.autograd.grad(scale * loss, vectors)[0] if len(nodes) else vectors.detach()
         return gradient
@@ -285,4 +285,5 @@ class InnerTraining:
         """Return the inner problem as the outer problem needs it; labels move the vectors by `strength`."""
         modules = (torch.from_numpy(self.parameters.sources), self.parameters.encoder, self.parameters.head)
         features, task = (self.task.features, self.target_rows.features), self.task
-        return InnerProblem(*modules, *features, task.labels, task.train, self.settings.unsup_weight, strength)
+        weight = self.settings.unsup_weight
+        return InnerProblem(*modules, *features, task.labels, task.target, task.train, weight, strength)

@@ -18,8 +18,6 @@ import numpy as np
 import torch
 
 from cge.arrays import Array
-from cge.losses import supervised_loss
-from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
 from cge.targets import Task
 from cge.training.history import History, PaperEpoch
@@ -155,8 +153,8 @@ class Trainer(EpochTrainer):
         if not len(nodes):
             return 0.0, 0.0
         scores = self.parameters.scores(self.task.features, nodes)
-        labels = self.task.labels[nodes]
-        return accuracy_or_f1(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
+        labels, target = self.task.labels[nodes], self.task.target
+        return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
 
     def _path_loss(self) -> float:
         """Return the mean loss of a fixed sample of paths, all with weight 1."""
