@@ -108,7 +108,7 @@ class ConstantWeighting(cge.PathWeighting):
 # ---------------------------------------------------------------------- training tasks
 
 
-def make_task(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **changed: Any) -> Task:
+def make_task(graph: cge.Graph, labels: Any = None, outer_only: bool = False, classes: int = 2, **changed: Any) -> Task:
     """Return the task of telling two groups apart: 8 training nodes in two folds, and validation nodes."""
     size = graph.num_nodes // 2
     true = torch.tensor([0] * size + [1] * size) if labels is None else labels
@@ -116,7 +116,7 @@ def make_task(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **
     validation = torch.arange(12, size).repeat(2) + torch.tensor([0, size]).repeat_interleave(size - 12)
     folds = [train_nodes[::2], train_nodes[1::2]] if not outer_only else [torch.tensor([5, size + 5])]
     x = torch.from_numpy(np.array(graph.features)) if graph.features is not None else None
-    target = class_target(true, np.arange(2))
+    target = class_target(true, np.arange(classes))
     task = Task(graph, x, true, target, train_nodes, validation, folds, outer_only)
     return replace(task, **changed)
 

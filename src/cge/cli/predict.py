@@ -52,7 +52,7 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict classes or values with a saved model, for nodes of its graph or new ones.
+    """Predict labels with a saved model, for nodes of its graph or new ones.
 
     New edges and features are added to the graph of the model, so that neighbors in it are used. The output has the
     predicted class of each node, its confidence, the probabilities of all classes (in regression only the value), and
