@@ -54,7 +54,7 @@ def test_labels_as_a_column_are_named_as_a_shape() -> None:
 def test_many_dense_features_of_few_nodes_become_principal_components(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("cge.training.encoder_data._WIDE", 50)
+    monkeypatch.setattr("cge.training.data_size._WIDE", 50)
     wide = np.random.default_rng(0).normal(size=(40, 60)) + 0.3 * np.repeat(np.eye(2, 60), 20, axis=0)
     graph = two_groups().with_features(wide)
     data = EncoderData(graph)

@@ -170,7 +170,7 @@ MODELS: list[tuple[Callable[[Path], object], str]] = [
         lambda folder: (folder / "model.json").write_text("{"),
         "model.json: this is not readable JSON; restore the folder",
     ),
-    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 8); upgrade cge"),
+    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 9); upgrade cge"),
     (cut, "bytes, expected "),
     (lambda folder: next(folder.glob("*.safetensors")).unlink(), "is missing; restore the folder from a copy, or save"),
 ]

@@ -92,7 +92,8 @@ class ClassifierInputs:
 
     def _class_coordinates(self, classifiers: Classifiers, target: Target) -> Array:
         weights = [trained.weight for trained in classifiers]
-        return target.class_coordinates(np.average(self.class_scores(classifiers), axis=0, weights=weights))
+        mean = np.average(self.class_scores(classifiers), axis=0, weights=weights)
+        return target.class_coordinates(mean.astype(np.float32))
 
     def vectors(self, scales: Sequence[float], classifiers: Classifiers, target: Target) -> Array:
         """Return the vectors, `(k, d)`: the scaled parts and, where labels are propagated, the class coordinates.
