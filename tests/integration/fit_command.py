@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cge.cli.main import run
+from tests.integration.commands import refused
 
 ROOT = Path(__file__).parents[2]
 SMALL_FIT = {
@@ -45,13 +44,4 @@ def usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str
     """Return the message of a call that must fail before it trains."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cge.training.paper_training.train", fail_if_called)
-        assert run(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cge: ")
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("cge: ").rstrip("\n")
-
-
-def subprocess_environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        return refused(capsys, *arguments)

@@ -17,6 +17,7 @@ import pytest
 import cge
 from cge.cli import demo
 from cge.cli.main import run
+from tests.integration.commands import subprocess_environment
 
 ROOT = Path(__file__).parents[2]
 HEADER_NOTE = (
@@ -340,10 +341,6 @@ def test_help_of_a_benchmark_is_its_own(capfd: pytest.CaptureFixture[str]) -> No
 # ---------------------------------------------------------------------- processes
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
-
-
 @pytest.mark.parametrize("words", ["datasets", "--help", "check --help"])
 def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     read, write = os.pipe()
@@ -352,7 +349,7 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
         [sys.executable, "-m", "cge", *words.split()],
         stdout=write,
         stderr=subprocess.PIPE,
-        env=environment(),
+        env=subprocess_environment(),
         cwd=tmp_path,
     )
     os.close(write)
@@ -361,7 +358,7 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
 
 def test_with_a_closed_error_stream_nothing_goes_to_the_output(tmp_path: Path) -> None:
     call = f"{sys.executable} -m cge check no-such-file.csv 2>&-"
-    done = subprocess.run(["sh", "-c", call], capture_output=True, env=environment(), cwd=tmp_path)
+    done = subprocess.run(["sh", "-c", call], capture_output=True, env=subprocess_environment(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
 
 
@@ -393,7 +390,7 @@ cge.cli.main(["demo"])
 @pytest.mark.parametrize("module", ["typer", "rich.console", "cge.data", "cge.sampling"])
 def test_an_interruption_during_imports_is_one_word(module: str) -> None:
     call = [sys.executable, "-c", INTERRUPTED_AT.format(module=module)]
-    done = subprocess.run(call, capture_output=True, env=environment())
+    done = subprocess.run(call, capture_output=True, env=subprocess_environment())
     assert (done.returncode, done.stderr) == (130, b"cge: interrupted\n")
 
 

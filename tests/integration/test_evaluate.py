@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import tomllib
@@ -19,6 +18,7 @@ from cge.estimators.embeddings import DeepWalk
 from cge.estimators.methods import make, methods_for
 from cge.evaluation.protocol import peak_mb, run_links, run_once, split_of
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
+from tests.integration.commands import json_of, refused
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
 KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
@@ -49,26 +49,6 @@ def write_dataset(folder: Path, *, split: bool = True, multilabel: bool = False,
 @pytest.fixture
 def people(tmp_path: Path) -> str:
     return str(write_dataset(tmp_path / "people"))
-
-
-def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """Return the one JSON object that a command prints."""
-    assert run([*words, "--json"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert printed.out.count("\n") == 1
-    result: dict[str, Any] = json.loads(printed.out)
-    return result
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the message of a command that must fail."""
-    assert run(list(words)) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cge: ")
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("cge: ").rstrip("\n")
 
 
 # ---------------------------------------------------------------------- cge evaluate

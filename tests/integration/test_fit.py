@@ -29,11 +29,11 @@ from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, flat_settings, make_estimator
 from cge.training.history import PaperEpoch
+from tests.integration.commands import subprocess_environment
 from tests.integration.fit_command import (
     SMALL_FIT,
     SMALL_FIT_FLAGS,
     fit_arguments,
-    subprocess_environment,
     tensor_hashes,
     usage_error,
 )

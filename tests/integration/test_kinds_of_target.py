@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from cge.metrics import node_f1
 from cge.report import compare_methods, scored_nodes, write_page
 from cge.report.contents import report_contents
 from cge.serve.service import Limits, Service
+from tests.integration.commands import json_of
 
 KINDS = ("single-label", "multilabel", "regression")
 SIZE = 60
@@ -59,11 +59,6 @@ def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert run(list(words)) == 0
     return capsys.readouterr().out
-
-
-def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(output(capsys, *words, "--json"), parse_constant=lambda name: pytest.fail(name))
-    return result
 
 
 def true_labels(kind: str, nodes: Any) -> Any:

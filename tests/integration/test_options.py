@@ -23,11 +23,11 @@ from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, make_estimator
 from cge.memory import available_memory
+from tests.integration.commands import subprocess_environment
 from tests.integration.fit_command import (
     SMALL_FIT_FLAGS,
     fail_if_called,
     fit_arguments,
-    subprocess_environment,
     usage_error,
 )
 

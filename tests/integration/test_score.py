@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.fixtures import (
     quick_cge,
     two_groups,
 )
+from tests.integration.commands import json_of
 
 TEST_NODES = np.arange(2, 40, 2)
 NUMBERS = TRUE_LABELS * 3.0 + np.arange(40) % 3
@@ -41,12 +41,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     values = {int(node): NUMBERS[node] for node in TRAIN_NODES}
     quick_cge("degree", task="regression", **options).fit(graph, values).save(folder / "regression")
     return folder
-
-
-def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert run([*words, "--json"]) == 0
-    result: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return result
 
 
 def test_scores_of_classes(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import cge
 from cge.cli.main import run
+from tests.integration.commands import refused
 
 WRITES = {
     "embed": ["embed", "m", "--out", "out.csv"],
@@ -52,17 +53,6 @@ def here(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(model, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one sentence of a command that must be refused."""
-    assert run(words) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cge: ")
-    assert printed.err.count("\n") == 1
-    assert "unexpected" not in printed.err
-    return printed.err.removeprefix("cge: ").rstrip("\n")
 
 
 def failing(call: Callable[..., Any], number: int, when: Callable[..., bool]) -> Callable[..., Any]:
@@ -102,7 +92,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(
     before = sorted(path.name for path in here.iterdir())
     with pytest.MonkeyPatch.context() as patch:
         trouble(patch)
-        message = refused(WRITES[name], capsys)
+        message = refused(capsys, *WRITES[name])
     assert message.startswith(f"{out} cannot be written ({reason}")
     assert message.endswith(f"; {'free the disk or ' if trouble is full else ''}choose another file")
     assert out.read_text() == "mine"
@@ -119,7 +109,7 @@ def test_a_fit_that_cannot_be_written(
     before = {path.name: path.read_bytes() for path in (here / "new").iterdir()}
     with pytest.MonkeyPatch.context() as patch:
         trouble(patch)
-        message = refused(FIT, capsys)
+        message = refused(capsys, *FIT)
     assert f"cannot be written ({reason}" in message
     assert {path.name: path.read_bytes() for path in (here / "new").iterdir() if path.is_file()} == before
 
@@ -129,9 +119,9 @@ def test_places_where_nothing_can_be_written(name: str, here: Path, capsys: pyte
     words, (stem, suffix) = WRITES[name][:-1], WRITES[name][-1].split(".")
     (here / f"folder.{suffix}").mkdir()
     os.mkfifo(here / f"pipe.{suffix}")
-    assert refused([*words, f"folder.{suffix}"], capsys).endswith("is a folder; give the path of a file")
-    assert refused([*words, f"pipe.{suffix}"], capsys).endswith("is a pipe or a device; give the path of a file")
-    message = refused([*words, f"none/{stem}.{suffix}"], capsys)
+    assert refused(capsys, *words, f"folder.{suffix}").endswith("is a folder; give the path of a file")
+    assert refused(capsys, *words, f"pipe.{suffix}").endswith("is a pipe or a device; give the path of a file")
+    message = refused(capsys, *words, f"none/{stem}.{suffix}")
     assert message.endswith("its folder does not exist; create it, or choose another file")
 
 
@@ -184,7 +174,7 @@ def test_a_model_that_is_not_whole(
     damage(here / "m")
     before = sorted(path.name for path in here.iterdir())
     sentence = "m: the file is empty" if damage is a_file and words[0] == "embed" else sentence  # it reads edges too
-    assert sentence in refused(words, capsys)
+    assert sentence in refused(capsys, *words)
     assert sorted(path.name for path in here.iterdir()) == before
 
 
@@ -193,20 +183,20 @@ def test_a_model_that_is_not_whole(
 def test_pipes_in_the_folder_of_a_model_are_refused(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "new" / "checkpoint").mkdir(parents=True)
     os.mkfifo(here / "new" / name)
-    message = refused(["fit", "edges.csv", "--labels", "labels.csv", "--out", "new"], capsys)
+    message = refused(capsys, "fit", "edges.csv", "--labels", "labels.csv", "--out", "new")
     assert message.startswith(f"new/{name} ")
     assert message.endswith("move it away, or give --out another folder")
 
 
 def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["fit", "edges.csv", "--labels"]
-    assert refused([*words, "none.csv", "--out", "new"], capsys) == "none.csv: there is no such file; check its path"
-    assert refused([*words, "m", "--out", "new"], capsys) == "m: this is a directory; give the path of a file"
+    assert refused(capsys, *words, "none.csv", "--out", "new") == "none.csv: there is no such file; check its path"
+    assert refused(capsys, *words, "m", "--out", "new") == "m: this is a directory; give the path of a file"
     (here / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00")
-    assert "the gzip data ends too early" in refused([*words, "cut.csv.gz", "--out", "new"], capsys)
+    assert "the gzip data ends too early" in refused(capsys, *words, "cut.csv.gz", "--out", "new")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "open", failing(Path.open, errno.EACCES, lambda path, *_: path.name == "labels.csv"))
-        message = refused([*words, "labels.csv", "--out", "new"], capsys)
+        message = refused(capsys, *words, "labels.csv", "--out", "new")
     assert message == "labels.csv: you may not read this file; change its permissions"
     assert not (here / "new").exists()
 
@@ -221,7 +211,7 @@ def test_output_to_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 
 def test_names_cannot_move_the_cursor(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(["check", "no\nsuch\x1b[31m.csv"], capsys)
+    message = refused(capsys, "check", "no\nsuch\x1b[31m.csv")
     assert message == r"no\nsuch\x1b[31m.csv: there is no such file; check its path"
     (here / "odd.csv").write_text("a\x1b[31m,b\nb,c\n")
     (here / "odd-labels.csv").write_text("node,label\nb,\x1b[2Jred\nc,blue\n")

@@ -26,6 +26,7 @@ from cge.estimators.baselines import LabelPropagation
 from cge.estimators.configs import make_estimator
 from cge.estimators.predictions import EVIDENCE, predict_nodes, training_labels
 from cge.estimators.similar import similar_nodes
+from tests.integration.commands import output_of, refused
 
 SIZE = 20  # of each of two communities
 QUICK: dict[str, Any] = {"max_epochs": 15, "classifier": "mlp", "weighting": "degree", "refit": False}
@@ -84,29 +85,11 @@ def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def output_of(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the output of a command that must succeed."""
-    assert run(words.split() if isinstance(words, str) else words) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return printed.out
-
-
-def refused(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the message of a command that must fail."""
-    assert run(words.split() if isinstance(words, str) else words) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cge: ")
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("cge: ").rstrip("\n")
-
-
 # ---------------------------------------------------------------------- embed
 
 
 def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = output_of("embed features --out v.parquet --projector p", capsys)
+    output = output_of(capsys, "embed features --out v.parquet --projector p")
     assert output.splitlines() == [
         "nodes       40",
         f"dimensions  {cge.load('features').embedding_.shape[1]}",
@@ -126,8 +109,8 @@ def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixtu
     }
     assert [row[2] for row in rows] == model.predict().tolist()
     assert np.array_equal(np.array([row[3] for row in rows], np.float32), model.predict_proba().max(1))
-    assert output_of("embed features --out v.csv --quiet", capsys) == ""
-    result = json.loads(output_of("embed features --out v.bin --json", capsys))
+    assert output_of(capsys, "embed features --out v.csv --quiet") == ""
+    result = json.loads(output_of(capsys, "embed features --out v.bin --json"))
     assert result == {
         "folder": "features",
         "nodes": 40,
@@ -142,7 +125,7 @@ def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixtu
 def test_embed_every_format_of_every_model(
     name: str, suffix: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output_of(f"embed {name} --out out{suffix}", capsys)
+    output_of(capsys, f"embed {name} --out out{suffix}")
     assert Path(f"out{suffix}").stat().st_size > 100
     assert [path.name for path in here.iterdir() if path.name.startswith(".")] == []
 
@@ -159,15 +142,15 @@ def attributes(path: str) -> dict[str, dict[str, str]]:
 
 def test_labels_of_a_file_replace_those_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("labels.csv").write_text("mood,who\n=sad,l0\nglad,l0\nglad,r19\n")
-    output_of("embed no-features --out g.graphml --labels labels.csv --node-column who --label-column 1", capsys)
+    output_of(capsys, "embed no-features --out g.graphml --labels labels.csv --node-column who --label-column 1")
     result = attributes("g.graphml")
     assert result["l0"]["known_label"] == "=sad; glad"
     assert {node for node, data in result.items() if "known_label" in data} == {"l0", "r19"}
-    output_of("embed walks --out g.graphml --labels labels.csv --node-column who --label-column 1", capsys)
+    output_of(capsys, "embed walks --out g.graphml --labels labels.csv --node-column who --label-column 1")
     assert attributes("g.graphml")["r19"] == {"label": "r19", "known_label": "glad"}
-    output_of("embed propagation --out g.graphml --json", capsys)
+    output_of(capsys, "embed propagation --out g.graphml --json")
     assert set(attributes("g.graphml")["l0"]) == {"label", "prediction", "confidence"}
-    output_of("embed multilabel --out g.graphml", capsys)
+    output_of(capsys, "embed multilabel --out g.graphml")
     predicted = {data.get("prediction", "") for data in attributes("g.graphml").values()}
     assert predicted <= {
         "",
@@ -183,30 +166,30 @@ def test_labels_of_a_file_replace_those_of_training(here: Path, capsys: pytest.C
 
 
 def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused("embed features", capsys) == "there is nothing to write; give --out a file, or --projector a folder"
-    assert refused("embed features --out v.xlsx", capsys) == (
+    assert refused(capsys, "embed features") == "there is nothing to write; give --out a file, or --projector a folder"
+    assert refused(capsys, "embed features --out v.xlsx") == (
         "--out v.xlsx: the suffix '.xlsx' is not one of .parquet, .csv, .tsv, .txt, .bin, .npz, .graphml; "
         "choose one of these"
     )
-    assert refused("embed features --out v.csv --label-column x", capsys) == (
+    assert refused(capsys, "embed features --out v.csv --label-column x") == (
         "--label-column describes the file of --labels; add --labels, or leave it out"
     )
-    assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
-    assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
-    assert refused("embed features --out no/v.csv", capsys).startswith(
+    assert refused(capsys, "embed", "features", "--out", "") == "--out must be the path of a file, found ''"
+    assert refused(capsys, "embed features --out -") == "--out must be the path of a file, found '-'"
+    assert refused(capsys, "embed features --out no/v.csv").startswith(
         "--out no/v.csv: its folder does not exist; create"
     )
-    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: there is no such folder; expected a model")
-    assert refused("embed propagation --out v.csv", capsys) == (
+    assert refused(capsys, "embed nothing --out v.csv").startswith("nothing: there is no such folder; expected a model")
+    assert refused(capsys, "embed propagation --out v.csv") == (
         "propagation contains a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, "
         "or train a model with 'cge fit'"
     )
-    assert refused("embed features --projector new.csv", capsys) == "new.csv is a file; give the path of a folder"
+    assert refused(capsys, "embed features --projector new.csv") == "new.csv is a file; give the path of a folder"
     labels = "embed features --out new.csv --labels new.csv"
-    assert refused(labels, capsys) == "--out new.csv is also an input file; choose another one to write"
+    assert refused(capsys, labels) == "--out new.csv is also an input file; choose another one to write"
     assert Path("new.csv").read_text() == NEW_FEATURES
-    assert "not in the graph" in refused("embed features --out v.csv --labels new.csv", capsys)
-    assert refused("embed --out v.csv", capsys).startswith("give a file EDGES, or --edges")
+    assert "not in the graph" in refused(capsys, "embed features --out v.csv --labels new.csv")
+    assert refused(capsys, "embed --out v.csv").startswith("give a file EDGES, or --edges")
 
 
 # ---------------------------------------------------------------------- predict
@@ -214,7 +197,7 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    output = output_of("predict features --nodes r5,l12", capsys).splitlines()
+    output = output_of(capsys, "predict features --nodes r5,l12").splitlines()
     assert output[0].split() == ["node", "class", "confidence", "evidence"]
     probabilities = model.predict_proba(["r5", "l12"])
     expected = [
@@ -224,20 +207,20 @@ def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixt
         )
     ]
     assert [line.split() for line in output[1:]] == expected
-    result = json.loads(output_of("predict features --nodes r5,l12 --json", capsys))
+    result = json.loads(output_of(capsys, "predict features --nodes r5,l12 --json"))
     assert (result["folder"], result["out"], result["notes"], result["nodes"]) == ("features", None, [], 2)
     assert (result["classes"], result["evidence"]) == (["left", "right"], {TRAINED: 2})
     assert [list(row["probabilities"].values()) for row in result["predictions"]] == [
         [float(str(value)) for value in row] for row in probabilities
     ]
-    output = output_of("predict features", capsys).splitlines()
+    output = output_of(capsys, "predict features").splitlines()
     assert len(output) == 22
     assert output[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
 
 
 def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    output = output_of("predict features --out p.csv", capsys)
+    output = output_of(capsys, "predict features --out p.csv")
     assert output == "nodes       40\nbased on    40 in the training graph\nwritten to  p.csv\n"
     with Path("p.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -247,26 +230,26 @@ def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -
     table_values = np.array([[row["probability_left"], row["probability_right"]] for row in rows], np.float32)
     assert np.array_equal(table_values, model.predict_proba())
     assert np.array_equal(np.array([row["confidence"] for row in rows], np.float32), table_values.max(1))
-    assert output_of("predict transductive --out p.parquet --quiet", capsys) == ""
+    assert output_of(capsys, "predict transductive --out p.parquet --quiet") == ""
     table = pq.read_table("p.parquet")
     assert [str(kind) for kind in table.schema.types[:4]] == ["int64", "int64", "float", "string"]
     assert table["class"].to_pylist() == cge.load("transductive").predict().tolist()
-    result = json.loads(output_of("predict multilabel --out p.json --json", capsys))
+    result = json.loads(output_of(capsys, "predict multilabel --out p.json --json"))
     assert (result["out"], result["predictions"], result["nodes"]) == ("p.json", None, 40)
     stored = json.loads(Path("p.json").read_text())
     model = cge.load("multilabel")
     for entry, row, probabilities in zip(stored["predictions"], model.predict(), model.predict_proba(), strict=True):
         assert entry["class"] == model.classes_[row.astype(bool)].tolist()
         assert entry["confidence"] == pytest.approx(min(max(p, 1 - p) for p in probabilities))
-    output_of("predict multilabel --out p.tsv", capsys)
+    output_of(capsys, "predict multilabel --out p.tsv")
     cells = [line.split("\t")[1] for line in Path("p.tsv").read_text().splitlines()[1:]]
     assert cells == ['"' + "; ".join(entry["class"]) + '"' for entry in stored["predictions"]]
-    assert output_of("predict propagation --nodes l1", capsys).split()[4:6] == ["l1", "left"]
+    assert output_of(capsys, "predict propagation --nodes l1").split()[4:6] == ["l1", "left"]
 
 
 def evidence_of(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
     """Return the class of each node and the evidence."""
-    result = json.loads(output_of(f"predict {words} --json", capsys))
+    result = json.loads(output_of(capsys, f"predict {words} --json"))
     names = [row["evidence"] for row in result["predictions"]]
     assert result["evidence"] == {name: names.count(name) for name in EVIDENCE if name in names}
     return {row["node"]: (row["class"], row["evidence"]) for row in result["predictions"]}
@@ -373,9 +356,9 @@ def test_edges_beyond_the_longest_path_are_no_evidence(tmp_path: Path) -> None:
 def test_notes_on_new_edges_use_the_nodes_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("edges.csv").write_text("new 1,l1\nnew 2,l2\n")
     words = "predict features --graph edges.csv --json"
-    assert json.loads(output_of(words, capsys))["notes"] == []
+    assert json.loads(output_of(capsys, words))["notes"] == []
     Path("edges.csv").write_text("new 1,L1\nnew 2,L2\n")
-    notes = json.loads(output_of(words, capsys))["notes"]
+    notes = json.loads(output_of(capsys, words))["notes"]
     assert any(note.startswith("line 1 was read as an edge") for note in notes)
     ids = ", ".join(map(repr, cge.load("features").node_ids_[:3].tolist()))
     note = f"no new edge is connected to an existing node; ids of existing nodes are, for example, {ids}"
@@ -393,12 +376,12 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, notes = read_graph_update(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
     assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]
     words = "predict features --graph edges.csv --header --weight cost"
-    assert json.loads(output_of(f"{words} --json", capsys))["notes"] == [
+    assert json.loads(output_of(capsys, f"{words} --json"))["notes"] == [
         "the graph has no edge weights, so those of new edges are ignored"
     ]
-    assert output_of(f"{words} --quiet", capsys) == ""
+    assert output_of(capsys, f"{words} --quiet") == ""
     Path("edges.csv").write_text("who,whom\nnew1,l1\nnew2,l1\n")
-    (note,) = json.loads(output_of("predict features --graph edges.csv --json", capsys))["notes"]
+    (note,) = json.loads(output_of(capsys, "predict features --graph edges.csv --json"))["notes"]
     assert note.endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass --header")
 
 
@@ -431,24 +414,24 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         "predict features --edge-type x": "--edge-type describes the file of --graph; add --graph, or leave it out",
     }
     for words, sentence in messages.items():
-        result = refused(words, capsys)
+        result = refused(capsys, words)
         assert re.sub(r"^/\S*/(?=features/)", "", result.replace(str(here.resolve()) + "/", "")).find(sentence) >= 0, (
             result
         )
     assert json.loads(Path("features/model.json").read_text())["format"] == "cge"
     assert Path("edges.csv").read_text() == NEW_EDGES
     Path("table.csv").write_text("source,target\n7,8\n")
-    assert refused("predict transductive --graph table.csv", capsys) == (
+    assert refused(capsys, "predict transductive --graph table.csv") == (
         "this model is a transductive PaperCGE, which predicts only the nodes of the training graph; train a CGE or an "
         "inductive PaperCGE to predict new ones"
     )
     Path("old.csv").write_text("source,target\nl1,l2\n")
-    assert refused("predict features --graph old.csv", capsys) == (
+    assert refused(capsys, "predict features --graph old.csv") == (
         "the new edges and features hold no node that was not there in training; pass --nodes to predict, or leave "
         "--graph and --features out"
     )
     np.save("rows.npy", np.ones((1, 3)))
-    assert refused("predict features --features rows.npy", capsys) == (
+    assert refused(capsys, "predict features --features rows.npy") == (
         "rows.npy: its rows have no node ids; pass --feature-nodes, a list of nodes, or a table keyed by node"
     )
     Path("who.txt").write_text("new9\n")
@@ -461,11 +444,11 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     model = make_estimator(cge.CGE, {**QUICK}).fit(cge.Graph.from_edges(edges), {ids[0]: "=A()", ids[1]: "b\x1b"})
     model.save(tmp_path / "m")
     folder = str(tmp_path / "m")
-    assert "New York, NY" in output_of(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
-    output = output_of(["similar", folder, "--", "-x"], capsys)
+    assert "New York, NY" in output_of(capsys, "predict", folder, "--nodes", '"New York, NY", -x')
+    output = output_of(capsys, "similar", folder, "--", "-x")
     assert r"a\x1b[31m" in output
     assert "\x1b" not in output
-    assert "\x1b" not in output_of(["predict", folder], capsys)
+    assert "\x1b" not in output_of(capsys, "predict", folder)
     out = tmp_path / "p.csv"
     assert run(["predict", folder, "--out", str(out)]) == 0
     note = "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (not with --no-escape)"
@@ -485,7 +468,7 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
         "\n".join(["node,a,b,c", *(f"n{k},{','.join(map(str, values[k]))}" for k in range(count))])
     )
     start = time.process_time()
-    output = output_of("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
+    output = output_of(capsys, "predict features --graph edges.csv --features new.csv --out p.parquet")
     assert time.process_time() - start < 10
     assert output.splitlines()[1] == "based on    10,000 new, by features and edges"
     assert pq.read_metadata("p.parquet").num_rows == count
@@ -496,9 +479,9 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = similar_nodes(cge.load("features"), "l3", 4)
-    output = [line.split() for line in output_of("similar features l3 --top 4", capsys).splitlines()]
+    output = [line.split() for line in output_of(capsys, "similar features l3 --top 4").splitlines()]
     assert output == [["node", "cosine"], *([row.node, f"{row.score:.4f}"] for row in expected)]
-    result = json.loads(output_of("similar features l3 --top 4 --json", capsys))
+    result = json.loads(output_of(capsys, "similar features l3 --top 4 --json"))
     assert result == {
         "folder": "features",
         "node": "l3",
@@ -507,24 +490,24 @@ def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[st
         "nodes": 40,
         "similar": [{"node": row.node, "score": row.score} for row in expected],
     }
-    assert output_of("similar features l3 --top 4 --quiet", capsys).split() == [row.node for row in expected]
-    assert output_of("similar walks l3 --metric dot", capsys).startswith("node  inner product\n")
+    assert output_of(capsys, "similar features l3 --top 4 --quiet").split() == [row.node for row in expected]
+    assert output_of(capsys, "similar walks l3 --metric dot").startswith("node  inner product\n")
     number = cge.load("transductive").node_ids_[0]
-    assert json.loads(output_of(f"similar transductive {number} --json", capsys))["node"] == number
+    assert json.loads(output_of(capsys, f"similar transductive {number} --json"))["node"] == number
 
 
 def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refused("similar features zoe", capsys) == ("node 'zoe' is not in the graph (ids look like 'l0', 'l1')")
-    assert refused("similar transductive zoe", capsys).startswith("node 'zoe' is not in the graph (")
-    assert refused("similar transductive " + "9" * 30, capsys).startswith("node 999999999")
-    assert refused("similar none l1 --metric l2", capsys) == "--metric must be one of 'cosine', 'dot', found 'l2'"
-    assert refused("similar none l1 --search x", capsys).startswith("--search must be one of 'auto', 'exact',")
-    assert "--top" in refused("similar features l1 --top 0", capsys)
-    assert refused("similar propagation l1", capsys).startswith(
+    assert refused(capsys, "similar features zoe") == ("node 'zoe' is not in the graph (ids look like 'l0', 'l1')")
+    assert refused(capsys, "similar transductive zoe").startswith("node 'zoe' is not in the graph (")
+    assert refused(capsys, "similar transductive " + "9" * 30).startswith("node 999999999")
+    assert refused(capsys, "similar none l1 --metric l2") == "--metric must be one of 'cosine', 'dot', found 'l2'"
+    assert refused(capsys, "similar none l1 --search x").startswith("--search must be one of 'auto', 'exact',")
+    assert "--top" in refused(capsys, "similar features l1 --top 0")
+    assert refused(capsys, "similar propagation l1").startswith(
         "propagation contains a LabelPropagation, which has no vectors"
     )
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    assert refused("similar features l1 --search approximate", capsys) == (
+    assert refused(capsys, "similar features l1 --search approximate") == (
         "the approximate search needs the package usearch, which is not installed; run 'pip install usearch', or use "
         "--search exact"
     )
@@ -536,7 +519,7 @@ def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeyp
 @pytest.mark.parametrize("name", ["embed", "predict", "similar"])
 def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    output = output_of(f"{name} --help", capsys)
+    output = output_of(capsys, f"{name} --help")
     assert output.count(f"cge {name} model") >= 2
     for flag in ("--json", "--quiet"):
         assert flag in output
@@ -546,7 +529,7 @@ def test_a_damaged_model_is_one_sentence(here: Path, capsys: pytest.CaptureFixtu
     Path("broken").mkdir()
     Path("broken/model.json").write_text("{}")
     for words in ("embed broken --out v.csv", "predict broken", "similar broken a"):
-        assert refused(words, capsys).startswith("broken/model.json: this was not written by cge")
+        assert refused(capsys, words).startswith("broken/model.json: this was not written by cge")
 
 
 def test_a_custom_weighting_needs_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -561,6 +544,6 @@ def test_a_custom_weighting_needs_python(tmp_path: Path, capsys: pytest.CaptureF
     own = SMALL | {"weighting": Own, "outer_steps": 1}
     with pytest.warns(cge.CgeWarning):
         make_estimator(cge.PaperCGE, own).fit(people(False), Y).save(tmp_path / "own")
-    message = refused(["predict", str(tmp_path / "own")], capsys)
+    message = refused(capsys, "predict", str(tmp_path / "own"))
     assert message.startswith(f"{tmp_path / 'own'}: this model has the weighting ")
     assert message.endswith("; load it in Python with cge.load(…, weighting=…)")

@@ -23,7 +23,7 @@ from studies.labels_report import tables_of, write_report
 
 
 @pytest.fixture(scope="module")
-def two_groups() -> Dataset:
+def grouped_data() -> Dataset:
     """A graph of two groups of 40 nodes, most edges within a group, and features that tell the groups apart."""
     random = np.random.default_rng(0)
     groups = np.repeat([0, 1], 40)
@@ -57,10 +57,10 @@ def test_cells() -> None:
 
 
 @pytest.mark.parametrize("budget", ["2", "10%"])
-def test_cells_with_and_without_validation_share_their_split(two_groups: Dataset, budget: str) -> None:
-    data, split = labels.split_of(two_groups, budget, seed=3)
-    assert split == labels.split_of(two_groups, budget, seed=3)[1]
-    assert split != labels.split_of(two_groups, budget, seed=4)[1]
+def test_cells_with_and_without_validation_share_their_split(grouped_data: Dataset, budget: str) -> None:
+    data, split = labels.split_of(grouped_data, budget, seed=3)
+    assert split == labels.split_of(grouped_data, budget, seed=3)[1]
+    assert split != labels.split_of(grouped_data, budget, seed=4)[1]
     assert len(split.train) == {"2": 4, "10%": 8}[budget]
     assert np.bincount(data.labels[split.train]).tolist() == [len(split.train) // 2] * 2
     assert len(split.validation) == (80 - len(split.train)) // 2
@@ -69,8 +69,8 @@ def test_cells_with_and_without_validation_share_their_split(two_groups: Dataset
 
 @pytest.mark.parametrize("budget", ["5+500", "5"])
 @pytest.mark.parametrize("method", ["default", *BASELINES])
-def test_a_cell(two_groups: Dataset, method: str, budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "_dataset", lambda graph: two_groups)
+def test_a_cell(grouped_data: Dataset, method: str, budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "_dataset", lambda graph: grouped_data)
     row = labels.run(Cell("groups", f"{budget}/{method}", 0))
     assert row["test"] > 0.7
     assert row["labels"] == {"train": 10, "validation": 35 * (budget == "5+500")}
@@ -78,17 +78,17 @@ def test_a_cell(two_groups: Dataset, method: str, budget: str, monkeypatch: pyte
     json.dumps(row)
 
 
-def test_one_label_per_class_takes_the_middle_setting(two_groups: Dataset) -> None:
-    data, split = labels.split_of(two_groups, "1", seed=0)
+def test_one_label_per_class_takes_the_middle_setting(grouped_data: Dataset) -> None:
+    data, split = labels.split_of(grouped_data, "1", seed=0)
     task = task_labels(data.graph, data.labels_of(split.train))
     for name in ("features", "label propagation", "sgc"):
-        assert predict(name, SharedInputs(two_groups), task, 0)[2] == BASELINES[name].middle
+        assert predict(name, SharedInputs(grouped_data), task, 0)[2] == BASELINES[name].middle
 
 
-def test_settings_are_selected_by_pooled_held_out_labels(two_groups: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_selected_by_pooled_held_out_labels(grouped_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting is right about one class only, another about both: pooled folds select the other."""
     calls: list[tuple[Any, int, int]] = []
-    truth = np.eye(2)[two_groups.labels]
+    truth = np.eye(2)[grouped_data.labels]
 
     def outputs(shared: SharedInputs, task: Any, seed: int) -> Iterator[tuple[Any, np.ndarray]]:
         calls.append((task.choice, len(task.train), len(task.validation)))
@@ -97,9 +97,9 @@ def test_settings_are_selected_by_pooled_held_out_labels(two_groups: Dataset, mo
             yield setting, 0.8 * (np.eye(2)[[0] * 80] if setting == "left" else truth) + 0.1
 
     monkeypatch.setitem(label_baselines.BASELINES, "fake", Baseline(outputs, "left"))
-    data, split = labels.split_of(two_groups, "5", seed=0)
+    data, split = labels.split_of(grouped_data, "5", seed=0)
     task = task_labels(data.graph, data.labels_of(split.train))
-    shared = SharedInputs(two_groups)
+    shared = SharedInputs(grouped_data)
     assert predict("fake", shared, task, 0)[2] == "both"
     assert [each[0] for each in calls] == [None, None, None, "both"]
     assert sum(each[2] for each in calls) == 10  # each label held out once
@@ -108,7 +108,7 @@ def test_settings_are_selected_by_pooled_held_out_labels(two_groups: Dataset, mo
     assert predict("fake", shared, validated, 0)[2] == "both"
 
 
-def test_validation_labels_may_shift_the_baseline_to_their_class_frequencies(two_groups: Dataset) -> None:
+def test_validation_labels_may_shift_the_baseline_to_their_class_frequencies(grouped_data: Dataset) -> None:
     """Outputs that know the class only in part gain from the frequencies 9 to 1 of the validation labels."""
     random = np.random.default_rng(1)
     classes = np.concatenate([np.repeat([0, 1], 10), (random.random(600) < 0.1).astype(np.int64)])
@@ -172,7 +172,7 @@ def test_only_seeds_that_all_methods_have_are_compared() -> None:
     assert row["error"] == pytest.approx((0.71 * 0.29 / 100) ** 0.5)
 
 
-def test_wide_features_of_large_graphs_are_reduced(two_groups: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_features_of_large_graphs_are_reduced(grouped_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"_WIDE": 3, "_LARGE": 50, "_COMPONENTS": 2}.items():
         monkeypatch.setattr(label_baselines, name, value)
-    assert SharedInputs(replace(two_groups)).propagated(1).shape == (80, 2)
+    assert SharedInputs(replace(grouped_data)).propagated(1).shape == (80, 2)
