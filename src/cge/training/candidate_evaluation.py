@@ -147,6 +147,7 @@ class CandidateEvaluator:
         self._propagated_inputs: dict[str, Tensor] = {}
         self._labeled_inputs: dict[str, Tensor] = {}
         self._starts: dict[CandidateKey, TrainerState] = {}
+        self._continued: set[CandidateKey] = set()  # candidates that continue the training under another weighting
         n_labeled = len(task.train) + len(task.validation)
         self.work = Work(settings, ProblemSize.of(data.size, n_labeled, task.classes))
         self.budget = self.work.search_budget()
@@ -186,6 +187,8 @@ class CandidateEvaluator:
                 if start is not None:
                     trainings |= self._continue(start)
                     trainer.continue_from(self._starts[start])
+                    if start.weighting != key.weighting:
+                        self._continued.add(key)
                     epochs = len(trainer.epochs) + self.work.continued_epochs(key.classifier)
                 self.budget -= self.work.evaluation(key.classifier, continued=start is not None)
                 trainings[key] = Training(trainer, _checkpoint("compare", *key), epochs)
@@ -198,6 +201,16 @@ class CandidateEvaluator:
             self.trainers[key] = training.trainer
             self.scores[key] = score_candidate(training.trainer, self.class_scores)
         return [self.scores[key] for key in keys], results
+
+    def forget_continued(self, weighting: str) -> None:
+        """Forget the candidates of a weighting that continued the training under another one.
+
+        The next evaluation trains them from scratch.
+        """
+        for key in [key for key in self._continued if key.weighting == weighting]:
+            self._continued.remove(key)
+            for stored in (self.scores, self.trainers, self._starts):
+                stored.pop(key, None)
 
     def _start(self, key: CandidateKey, reference: str) -> CandidateKey | None:
         """Return the candidate whose training another one continues; None: it is trained anew."""

@@ -131,6 +131,9 @@ _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" 
 _NOT_DOUBLED = Condition(
     "unless label propagation more than doubles the accuracy", lambda state: not state.propagation_doubles
 )
+_NOT_DEFAULT = Condition(
+    f"if {DEFAULT_CLASSIFIER} is not the best", lambda state: state.classifiers[:1] != (DEFAULT_CLASSIFIER,)
+)
 _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.fixed_weighting))
 
 
@@ -248,12 +251,17 @@ class _CandidateList:
         """Yield the weightings that may replace the reference."""
         simple = self._specs("simple")
         reference_is_simple = self.reference in {spec.name for spec in simple}
-        for spec in self._specs("simple", "closed form", "hop profile"):
-            if spec.name != self.reference:
-                classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
-                yield from self._weighting(spec, classifier, required=reference_is_simple and spec in simple)
+        closed_forms = [
+            spec for spec in self._specs("simple", "closed form", "hop profile") if spec.name != self.reference
+        ]
+        for with_default in (False, True):
+            for spec in closed_forms:
+                required = reference_is_simple and spec in simple
+                for classifier, conditions in self._weighting_classifiers(spec):
+                    if with_default == (_NOT_DEFAULT in conditions):
+                        yield from self._weighting(spec, classifier, *conditions, required=required)
         for spec in self._specs("metapaths"):
-            for classifier in self._metapath_classifiers():
+            for classifier, _ in self._weighting_classifiers(spec):
                 yield from self._weighting(spec, classifier)
         learning = self.work.learning(self.problem.n_folds)
         if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
@@ -261,13 +269,23 @@ class _CandidateList:
             yield from self._initial_weightings(self.selected_propagation, _NO_HOP_PROFILE, *not_doubled)
             for spec in self._specs("learned"):
                 conditions = not_doubled if spec.train_hops else (_USES_EDGES, *not_doubled)
-                for classifier in self._metapath_classifiers() if spec.metapaths else (self._classifier(),):
-                    for candidate in self._weighting(spec, classifier, *conditions):
+                for classifier, needed in self._weighting_classifiers(spec):
+                    for candidate in self._weighting(spec, classifier, *needed, *conditions):
                         yield replace(candidate, work=candidate.work + learning)
 
-    def _metapath_classifiers(self) -> Sequence[str]:
-        """Return the classifiers with which weights of metapaths are compared: fast ones, which suit short paths."""
-        return (DEFAULT_CLASSIFIER, "logistic-unit") if self.select_classifier else (self._classifier(),)
+    def _weighting_classifiers(self, spec: WeightingSpec) -> list[tuple[str, tuple[Condition, ...]]]:
+        """Return the classifiers with which a weighting is compared, with their conditions.
+
+        Besides the best one under the reference it is the default: consistency may fail under bad weights, so that the
+        best classifier under a better weighting is another one.
+        """
+        if is_hop_profile(spec.name):
+            return [(DEFAULT_CLASSIFIER, ())]
+        if not self.select_classifier:
+            return [(self._classifier(), ())]
+        if spec.metapaths:  # fast ones, which suit short paths
+            return [(DEFAULT_CLASSIFIER, ()), ("logistic-unit", ())]
+        return [(SELECTED, ()), (DEFAULT_CLASSIFIER, (_NOT_DEFAULT,))]
 
     def _weighting(
         self, spec: WeightingSpec, classifier: str, *conditions: Condition, required: bool = False

@@ -6,10 +6,11 @@
   errors. A classifier that is named in the settings is then combined with it. With `classifier="auto"`, if `mlp` gains
   at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must also be more accurate than
   `consistency` and `sparse` without it; these two are never combined with label propagation that the search selected.
-- The most accurate classifier of the reference is evaluated with other weightings, except those that are worse than the
-  reference by two standard errors with `mlp` (`uniform` is always evaluated if the reference is `degree`). If another
+- `mlp` and the most accurate classifier of the reference are evaluated with other weightings; the latter not with those
+  that are worse than the reference by two standard errors with `mlp` (`uniform` is always evaluated if the reference is
+  `degree`). Hop profiles are evaluated with `mlp` only, weights of metapaths with `mlp` and `logistic-unit`. If another
   weighting is more accurate, this classifier and those that tied with it are compared again with that weighting; if it
-  is better by one standard error, all classifiers are, trained from scratch.
+  is better by one standard error with the same classifier, all classifiers are, trained from scratch.
 - Under another weighting, a classifier with a consistency or distillation loss is not trained from scratch: it starts
   from the parameters it reached under the reference and gets 30 % more epochs. The reference itself gets as many, so
   that the comparison is fair. `sparse-light` starts from `sparse` in the same way.
@@ -19,7 +20,8 @@
   labels.
 - The most accurate candidate is selected; if accuracies are equal, the one with the lower log loss. Its probabilities
   may be averaged with those of up to four others that tie with it (see `ties_with_best`), with weights that
-  `ensemble_weights` finds when their training has ended; of a classifier and the one that refines it, only one is used.
+  `ensemble_weights` finds when their training has ended; of a classifier and its variant
+  (`ClassifierSpec.refines`), only one is used.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class ModelSearch(WeightingSearch):
         if any(candidate.stage == "weighting" for candidate in self.candidates):
             reference, weighting = weighting, self._select_weighting(weighting)
             state.weighting_gains = self._gains(weighting, reference)
+            if state.weighting_gains:
+                self.evaluator.forget_continued(weighting.name)
             state.classifiers = self.select_classifiers("final classifier", weighting)
         ensemble = self._select_ensemble(weighting)
         (weighting, classifier), *averaged = ensemble
@@ -116,8 +120,8 @@ class ModelSearch(WeightingSearch):
         """Return the best classifier for a weighting, and those that tie with it.
 
         At the stage "final classifier", only those are compared that tied with the best one under the reference, unless
-        the weighting is better than the reference. Then all are trained from scratch: consistency under worse weights
-        reinforces errors.
+        the weighting is better than the reference. Then all are trained from scratch (`sparse-light` starts from
+        `sparse`): consistency under worse weights reinforces errors.
         """
         scores: dict[str, CandidateScore] = {}
         start = "" if stage == "final classifier" and self.state.weighting_gains else self.state.reference
