@@ -77,6 +77,7 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
         arrays = {name: stored[name] for name in stored.files}
     names = arrays["names"].tolist()
     validation, test = (Outputs(names, arrays[f"{part}_outputs"], arrays[part]) for part in ("validation", "test"))
+    test = test.calibrated_by(validation)
     final_validation = Outputs(names, arrays["final_validation_outputs"], arrays["validation"])
     outputs = arrays["half_outputs"], arrays["final_half_outputs"]
     halves = Halves(names, *outputs, arrays["halves"], arrays["validation"])
@@ -84,7 +85,7 @@ def run(cell: Cell, folder: Path) -> dict[str, Any]:
         weights_of(RULES, validation, final_validation),
         *(halves.nested_accuracy(RULES, end) for end in (False, True)),
     )
-    final_test = Outputs(names, arrays["final_test_outputs"], arrays["test"])
+    final_test = Outputs(names, arrays["final_test_outputs"], arrays["test"]).calibrated_by(final_validation)
     each = np.eye(len(names))
     return {
         "candidates": names,

@@ -8,7 +8,7 @@ on the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,27 @@ class Outputs:
     labels: Array
 
     def accuracy(self, weights: Array) -> float:
-        """Return the accuracy of the weighted mean of probabilities."""
+        """Return the accuracy of the weighted mean of probabilities, as they are."""
         mean = np.tensordot(weights / weights.sum(), self.probabilities.astype(np.float64), axes=1)
         return float((mean.argmax(1) == self.labels).mean())
+
+    def temperatures(self) -> list[float]:
+        """Return the temperature of each candidate with the lowest log loss, out of nine."""
+        losses = [
+            [
+                log_losses(scale_probabilities(each.astype(np.float64), temperature), self.labels).mean()
+                for each in self.probabilities
+            ]
+            for temperature in _TEMPERATURES
+        ]
+        return [_TEMPERATURES[int(column.argmin())] for column in np.array(losses).T]
+
+    def calibrated_by(self, other: Outputs) -> Outputs:
+        """Return the probabilities at the temperatures that are best for other nodes: so the model averages them."""
+        pairs = zip(self.probabilities, other.temperatures(), strict=True)
+        return replace(
+            self, probabilities=np.array([scale_probabilities(each.astype(np.float64), t) for each, t in pairs])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,21 +100,18 @@ class Halves:
         """
         accuracy: dict[str, list[float]] = {name: [] for name in rules}
         for seen, seen_at_end, unseen in self.parts(final):
+            unseen = unseen.calibrated_by(seen_at_end)
             for name, weights in weights_of(rules, seen, seen_at_end).items():
                 accuracy[name].append(unseen.accuracy(weights))
         return {name: float(np.mean(values)) for name, values in accuracy.items()}
 
 
-def _calibrated(probabilities: Array, labels: Array) -> tuple[Array, list[CandidateScore]]:
-    """Return probabilities at the best of nine temperatures, and the scores by which candidates are compared."""
-    calibrated, scores = np.empty_like(probabilities), []
-    for place, each in enumerate(probabilities):
-        scaled = [scale_probabilities(each, temperature) for temperature in _TEMPERATURES]
-        losses = [log_losses(part, labels) for part in scaled]
-        best = int(np.argmin([part.mean() for part in losses]))
-        correct = (each.argmax(1) == labels).astype(np.float64)
-        calibrated[place] = scaled[best]
-        scores.append(CandidateScore(float(correct.mean()), correct, losses[best]))
+def _calibrated(outputs: Outputs) -> tuple[Array, list[CandidateScore]]:
+    """Return probabilities at the best temperatures, and the scores by which candidates are compared."""
+    calibrated, scores = outputs.calibrated_by(outputs).probabilities, []
+    for each in calibrated:
+        correct = (each.argmax(1) == outputs.labels).astype(np.float64)
+        scores.append(CandidateScore(float(correct.mean()), correct, log_losses(each, outputs.labels)))
     return calibrated, scores
 
 
@@ -267,7 +282,7 @@ _Evidence = tuple[list[str], list[CandidateScore], Array, Array]  # the argument
 
 
 def _evidence(outputs: Outputs) -> _Evidence:
-    calibrated, scores = _calibrated(outputs.probabilities.astype(np.float64), outputs.labels)
+    calibrated, scores = _calibrated(outputs)
     return outputs.names, scores, calibrated, outputs.labels
 
 

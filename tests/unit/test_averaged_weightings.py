@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,12 @@ import torch
 import cge
 from cge.estimators import ensemble
 from cge.estimators.fitted_model import learned_weights_unused
+from cge.models.classifiers import MLPClassifier
 from cge.report.contents import report_contents
+from cge.training.candidate_evaluation import validation_scores
 from cge.training.candidates import MAX_AVERAGED
 from cge.training.selection import ensemble_weights
-from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
+from tests.fixtures import TRAIN_NODES, TRUE_LABELS, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
 
 OTHERS = np.setdiff1d(np.arange(40), TRAIN_NODES)
@@ -132,16 +134,51 @@ def test_the_selected_candidate_has_half_of_the_weight() -> None:
     assert ensemble_weights([labels, 1 - labels], squared_distance(labels)).tolist() == [1, 0]
 
 
+LABELS = np.tile(TRUE_LABELS, 25)  # of a thousand nodes
+
+
+def part(classifier: str, scores: Any, number: int = 0) -> ensemble.EnsemblePart:
+    """Return a training with these class scores, whose validation nodes are all nodes."""
+    task = SimpleNamespace(
+        target=fitted().fitted_.target, labels=torch.from_numpy(LABELS), validation=torch.arange(len(LABELS))
+    )
+    trainer: Any = SimpleNamespace(task=task, best_scores=lambda nodes: torch.from_numpy(scores)[nodes])
+    weighting: Any = SimpleNamespace(name="degree")
+    return ensemble.EnsemblePart(weighting, classifier, number, trainer)
+
+
+def test_the_scale_of_scores_does_not_matter() -> None:
+    random = np.random.default_rng(0)
+    scores = [np.eye(2)[LABELS] + 0.8 * random.standard_normal((len(LABELS), 2)) for _ in range(2)]
+    means = []
+    for factors in ((1.0, 1.0), (0.4, 8.0)):
+        parts = [part("mlp", factor * each) for factor, each in zip(factors, scores, strict=True)]
+        used = ensemble.weighted_ensemble(parts[:1], parts[1:], validation_scores)
+        assert [each.weight for each in used] == pytest.approx([0.5, 0.5], abs=0.11)
+        combined = ensemble.scores_of(used, torch.arange(len(LABELS)))
+        means.append(combined.mean_outputs(fitted().fitted_.target))
+    np.testing.assert_allclose(means[0], means[1], atol=0.01)
+
+
+def test_classifiers_and_shifts_are_scaled_by_the_temperature() -> None:
+    scores, classifier = np.ones((len(LABELS), 2), np.float32), MLPClassifier(3, 4, 2)
+    trained: Any = replace(part("mlp", scores), temperature=2.0, weight=0.5)
+    trained.trainer.best_classifier = lambda: deepcopy(classifier)
+    (fixed,) = ensemble.classifiers_of([trained], np.array([1.0, -1.0], np.float32))
+    inputs = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    expected = classifier.fixed().scores(inputs) / 2 + [1, -1]
+    np.testing.assert_allclose(fixed.classifier.scores(inputs), expected, rtol=1e-5)
+    assert fixed.weight == 0.5
+    assert trained.scores(torch.arange(3)).tolist() == [[0.5, 0.5]] * 3
+
+
 def test_the_largest_weights_come_first_and_candidates_without_weight_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    target, labels = fitted().fitted_.target, torch.tensor([0, 1, 1])
-    trainer: Any = SimpleNamespace(task=SimpleNamespace(target=target, labels=labels, validation=torch.arange(3)))
-    weighting: Any = SimpleNamespace(name="degree")
-    selected = [ensemble.EnsemblePart(weighting, "mlp", number, trainer) for number in range(2)]
-    averaged = [ensemble.EnsemblePart(weighting, name, 0, trainer) for name in ("sparse", "logistic", "consistency")]
+    selected = [part("mlp", np.zeros((len(LABELS), 2)), number) for number in range(2)]
+    averaged = [part(name, np.zeros((len(LABELS), 2))) for name in ("sparse", "logistic", "consistency")]
     monkeypatch.setattr(ensemble, "ensemble_weights", lambda *_: np.array([0.6, 0.1, 0.0, 0.3]))
-    parts = ensemble.weighted_ensemble(selected, averaged, lambda _: np.zeros((3, 2)))
+    parts = ensemble.weighted_ensemble(selected, averaged, validation_scores)
     assert [(part.classifier, part.weight) for part in parts] == [
         ("mlp", 0.3),  # with two seeds, which share the weight of the selected candidate
         ("mlp", 0.3),

@@ -135,6 +135,22 @@ def test_other_weightings_continue_the_training_with_the_reference() -> None:
     assert evaluator.scores[keys[0]] is extended
 
 
+def test_continued_candidates_can_be_trained_from_scratch() -> None:
+    evaluator, data = consistent_evaluator()
+    candidates = [(named(name, data), "consistency", False) for name in ("degree", "uniform")]
+    keys = [CandidateKey(weighting.name, *others) for weighting, *others in candidates]
+    evaluator.evaluate_all(candidates[:1], "degree")
+    evaluator.evaluate_all(candidates[1:], "degree")
+    evaluator.forget_continued("uniform")
+    assert [key in evaluator.scores for key in keys] == [True, False]
+    evaluator.evaluate_all(candidates[1:])
+    alone, data = consistent_evaluator()
+    alone.evaluate(named("uniform", data), "consistency", False)
+    assert evaluator.scores[keys[1]].log_losses.tobytes() == alone.scores[keys[1]].log_losses.tobytes()
+    evaluator.forget_continued("uniform")  # now it was trained from scratch
+    assert keys[1] in evaluator.scores
+
+
 def test_what_takes_little_time_is_trained_anew() -> None:
     evaluator, data = consistent_evaluator()
     for name in ("degree", "uniform"):

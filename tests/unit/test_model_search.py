@@ -302,3 +302,32 @@ def test_nothing_is_learned_where_label_propagation_more_than_doubles_the_accura
     selection = search.run()
     assert selection.label_propagation
     assert bool(search.starts) == selection.any_learned == learned
+
+
+# ---------------------------------------------------------------------- a better weighting
+
+
+def test_a_weighting_that_is_better_with_mlp_is_compared_with_all_classifiers() -> None:
+    """Consistency fails under `degree`, the reference, and the best classifier there fails under `cosine`."""
+    accuracy = {
+        ("degree", "mlp"): 0.7,
+        ("degree", "sparse"): 0.75,
+        ("cosine", "mlp"): 0.9,
+        ("cosine", "consistency"): 0.95,
+    }
+    search = make_search(lambda weighting, classifier, _: accuracy.get((weighting, classifier), 0.5))
+    selection = search.run()
+    assert (selection.weighting.name, selection.classifier) == ("cosine", "consistency")
+    assert search.state.weighting_gains
+    final = {row.classifier for row in selection.results if row.stage == "final classifier"}
+    assert final == {"mlp", "consistency", "sparse", "logistic", "logistic-unit"}
+
+
+def test_only_classifiers_that_tied_are_compared_again_if_the_weighting_is_not_better() -> None:
+    accuracy = {("degree", "consistency"): 0.9, ("cosine", "consistency"): 0.904}  # 90 of 100 nodes, both
+    accuracy |= {("degree", "sparse"): 0.9, ("cosine", "sparse"): 0.8}
+    search = make_search(lambda weighting, classifier, _: accuracy.get((weighting, classifier), 0.5))
+    selection = search.run()
+    assert selection.weighting.name == "cosine"
+    assert not search.state.weighting_gains
+    assert {row.classifier for row in selection.results if row.stage == "final classifier"} == {"sparse"}

@@ -106,7 +106,8 @@ class CGE(PathEstimator):
             "equal weights of metapaths, and the weightings below except the neural networks"
         },
         registry=weighting_descriptions,
-        callables="a callable takes the dimension of the vectors along a path and returns a `PathWeighting`",
+        callables="a callable takes the dimension of the step vectors (docs/concepts.md#weighting) and returns a "
+        "`PathWeighting`",
     )
     dim: int | None = param(
         None,
@@ -120,8 +121,8 @@ class CGE(PathEstimator):
     _: KW_ONLY
     hops: int = param(
         4,
-        "maximum number of hops (edges) of a path to an input; 0 uses only the node itself; labels are propagated over "
-        "up to ten",
+        "maximum number of hops (edges) to a node whose features (or other inputs) are used; 0: the node itself; "
+        "training labels may be propagated over up to ten",
         low=0,
         high=100,
     )

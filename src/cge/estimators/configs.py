@@ -60,8 +60,8 @@ class TrainingConfig:
 class OuterConfig:
     """How `CGE` learns a weighting: the outer problem, on held-out folds of the training labels.
 
-    'metapaths', which is learned by ridge regression, uses only `n_folds`. On large graphs `outer_steps` and
-    `warmup_steps` are reduced, at most to a third.
+    'metapaths', learned on the held-out loss of a ridge regression, uses only `n_folds`. On large graphs `outer_steps`
+    and `warmup_steps` are reduced, at most to a third.
     """
 
     n_folds: int = param(

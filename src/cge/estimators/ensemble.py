@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from cge.training.selection import TrainedClassifier, ensemble_weights
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePart:
-    """A training of a classifier, and its weight in the mean of probabilities.
+    """A training of a classifier, and its temperature and weight in the mean of probabilities.
 
     `number` counts those of the same classifier with different seeds.
     """
@@ -29,6 +30,12 @@ class EnsemblePart:
     number: int
     trainer: PathTrainer
     weight: float = 1.0
+    temperature: float = 1.0
+
+    def scores(self, nodes: Tensor) -> Array:
+        """Return the class scores of some nodes, divided by the temperature, `(k, c)`."""
+        scores = self.trainer.best_scores(nodes).numpy()
+        return scores if self.temperature == 1 else scores / np.float32(self.temperature)
 
 
 def weighted_ensemble(
@@ -36,19 +43,27 @@ def weighted_ensemble(
 ) -> list[EnsemblePart]:
     """Return the trainings of the selected candidate and those of others that get a weight, the largest weights first.
 
-    Weights are found from the calibrated outputs of the validation nodes, given their `class_scores`.
+    Each has the temperature that is best on the validation nodes, so that scores of different scale can be averaged.
+    Weights are found from the calibrated outputs of `class_scores` of these nodes.
     """
-    if not averaged:
-        return [replace(part, weight=1 / len(selected)) for part in selected]
+    if len(selected) + len(averaged) == 1:
+        return [*selected]
     task = selected[0].trainer.task
     target, labels = task.target, task.labels[task.validation].numpy()
 
-    def outputs(parts: Sequence[EnsemblePart]) -> Array:
-        scores = EnsembleScores([class_scores(part.trainer) for part in parts], [1.0] * len(parts))
-        mean = scores.mean_outputs(target)
-        return target.scale(mean, target.fit_temperature(mean, labels))
+    def calibrated(part: EnsemblePart) -> EnsemblePart:
+        outputs = target.outputs(part.trainer.best_scores(task.validation).numpy().astype(np.float64))
+        return replace(part, temperature=target.fit_temperature(outputs, labels))
 
-    candidates = [outputs(selected), *(outputs([part]) for part in averaged)]
+    def outputs(part: EnsemblePart) -> Array:
+        outputs = target.outputs(class_scores(part.trainer).astype(np.float64))
+        return target.scale(outputs, target.fit_temperature(outputs, labels))
+
+    if len(labels):
+        selected, averaged = ([calibrated(part) for part in parts] for parts in (selected, averaged))
+    if not averaged:
+        return [replace(part, weight=1 / len(selected)) for part in selected]
+    candidates = [np.mean([outputs(part) for part in selected], axis=0), *(outputs(part) for part in averaged)]
     weight, *weights = ensemble_weights(candidates, lambda mean: target.output_losses(mean, labels)).tolist()
     used = [replace(part, weight=each) for part, each in zip(averaged, weights, strict=True) if each > 0]
     return [
@@ -59,8 +74,7 @@ def weighted_ensemble(
 
 def scores_of(ensemble: Sequence[EnsemblePart], nodes: Tensor) -> EnsembleScores:
     """Return the class scores of some nodes."""
-    scores = [part.trainer.best_scores(nodes).numpy() for part in ensemble]
-    return EnsembleScores(scores, [part.weight for part in ensemble])
+    return EnsembleScores([part.scores(nodes) for part in ensemble], [part.weight for part in ensemble])
 
 
 def classifiers_of(ensemble: Sequence[EnsemblePart], score_shift: Array | None) -> tuple[TrainedClassifier, ...]:
@@ -70,6 +84,7 @@ def classifiers_of(ensemble: Sequence[EnsemblePart], score_shift: Array | None) 
         classifier = cast(SingleTrainer, part.trainer).best_classifier()  # cross-validated ones were trained again
         if score_shift is not None:
             with torch.no_grad():
-                classifier.class_bias().add_(torch.from_numpy(score_shift))
-        classifiers.append(TrainedClassifier(part.classifier, classifier.fixed(), part.weighting, part.weight))
+                classifier.class_bias().add_(torch.from_numpy(score_shift * part.temperature))
+        fixed = classifier.fixed().scaled(1 / part.temperature)
+        classifiers.append(TrainedClassifier(part.classifier, fixed, part.weighting, part.weight))
     return tuple(classifiers)

@@ -8,9 +8,10 @@ its scores are
 with gradients that are exact for this node; the contribution of a path is path weight · ⟨input of its endpoint,
 gradient of its start⟩. The score of propagated labels is such a sum too, exactly (`Target.label_factors`):
 
-    label score of class c at node i = φ_ic Σ_p q(p) t_c(endpoint of p),   q(p) = A(p) / Σ A
+    label score of class c at node i = φ_ic Σ_p q(p) t_c(endpoint of p),   q(p) = a(p) / Σ a
 
-over all paths from i, of weight A(p), to labeled nodes other than i, with t = `Target.label_values` of a label.
+over all paths from i to labeled nodes other than i, with t = `Target.label_values` of a label; a(p) is the product of
+the edge weights of a path, without a hop weight.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ FEATURES, INPUTS, LABEL = "features", "inputs", "label"  # what paths end at
 class LabelPaths:
     """The paths from all nodes to labeled ones.
 
-    `sums (n, c)`, `total (n, 1)` and `reachable (n, 1)` are the results of `label_propagation`, for the labels `matrix
-    (k, c)` of `labeled (k,)` nodes; `label_weight` is β, the coefficient of the label scores in the class scores.
+    `sums (n, c)`, `total (n, 1)` and `reachable (n, 1)` are the results of `models.propagation.label_propagation`, for
+    the labels `matrix (k, c)` of `labeled (k,)` nodes; `label_weight` is β, the coefficient of the label scores in the
+    class scores.
     """
 
     paths: AllPaths

@@ -3,10 +3,10 @@
     A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
 w is the edge weight of the graph, g the edge strength, s the normalized edge weight. The inputs f of an edge are the
-context cosine of its nodes, the number of their common neighbors, the Jaccard coefficient of their neighborhoods, their
-degrees, edge features and the edge type; self-loops have a coefficient of their own, θ_self. That makes only about a
-dozen parameters, so a few labels are enough to train them. θ = 0, b = 0 and equal hop weights h are uniform path
-weights, the probabilities of a random walk.
+context cosine of its nodes (`edge_features`), the number of their common neighbors, the Jaccard coefficient of their
+neighborhoods, their degrees, edge features and the edge type; self-loops have a coefficient of their own, θ_self. That
+makes only about a dozen parameters, so a few labels are enough to train them. θ = 0, b = 0 and equal hop weights h are
+uniform path weights, the probabilities of a random walk.
 
 In a heterogeneous graph, s can be normalized by relation r, with a weight ρ for each:
 
@@ -15,7 +15,7 @@ In a heterogeneous graph, s can be normalized by relation r, with a weight ρ fo
 d_ur sums g over the edges of r that leave u, d′_vr over those that enter v. A walk first draws a relation among those
 of the node, then an edge of it, so that relations with many edges do not outweigh others; a self-loop is a relation of
 its own. log ρ are the coefficients of the indicators. A metapath, a sequence of relations, has no weight of its own but
-the product of the shares ρ_r / Σ ρ of its relations, and the sum over all paths is exact as before.
+the product of the shares ρ_r / Σ ρ of its relations.
 """
 
 from __future__ import annotations

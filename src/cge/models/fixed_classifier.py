@@ -35,6 +35,17 @@ class FixedClassifier:
             scores = dense_product(np.maximum(vectors, 0), self.output_weight.T)
         return np.asarray(scores if self.output_bias is None else scores + self.output_bias)
 
+    def scaled(self, factor: float) -> FixedClassifier:
+        """Return the classifier whose class scores are `factor` times as large."""
+        if factor == 1:
+            return self
+        fixed = ("projection", "offset") if self.output_weight is not None else ()
+        scaled = {
+            name: array if name in fixed else np.asarray(array * factor, array.dtype)
+            for name, array in self.arrays().items()
+        }
+        return FixedClassifier(**scaled)
+
     def gradients(self, vectors: Array, classes: int | Array) -> Array:
         """Return the gradient of the score of a class, the same or one for each row, by the vectors, `(k, d)`."""
         if self.output_weight is None:

@@ -211,13 +211,13 @@ def _register_all() -> None:
     text = "the probabilities of a random walk"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
-    text = "like 'degree', but edges get more weight if the features of their nodes, aggregated over neighborhoods, "
-    text += "are similar"
+    text = "symmetric normalization, with more weight for edges between nodes of similar features, aggregated over "
+    text += "neighborhoods"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
-    for b, name, of_graph in ((0.0, "uniform", " (source type, edge type, target type)"), (0.5, "degree", "")):
+    for b, name, normalization in ((0.0, "uniform", "row"), (0.5, "degree", "symmetric")):
         make = partial(_hop_profile, (), b, by_relation=True)
-        text = f"like {name!r}, normalized within each relation{of_graph}"
+        text = f"{normalization} normalization within each relation (source type, edge type, target type)"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned weights of metapaths (sequences of relations)"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
@@ -230,11 +230,11 @@ def _register_all() -> None:
         equal: dict[str, Any] = {"metapaths": True, "equal_metapaths": (edges, b), "selectable": False}
         name = f"equal weights of metapaths{length_text} (b={b:g})"
         register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **equal))
-    text = "learned weights of relations and of edge inputs, normalized within each relation"
+    text = "learned weights of relations (source type, edge type, target type) and of edge inputs"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned coefficients of edge inputs (similarity, degrees, types)"
     register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))
-    text = "like 'edges', with learned hop weights and normalization exponent"
+    text = "learned coefficients of edge inputs, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     average, cnn, lstm = (partial(_network, f"{name}Weighting") for name in ("Average", "Cnn", "Lstm"))
     for name, text, of_vectors, network in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cge.errors import counted
+from cge.estimators.encoder_options import resolve_inputs
 from cge.estimators.path_estimator import PathEstimator
 from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import MAX_PATHS
@@ -20,7 +21,10 @@ _LOSSES = {  # columns of a history
     "path_loss": "Path loss: skip-gram loss of a sample of paths.",
     "outer_loss": "Outer loss: loss on held-out labels, which trains the path weights.",
 }
-_PAPER_OUTER_LOSS = "Outer loss: weighted path loss after the virtual step, which trains the path weights (Eq. 15)."
+_PAPER_OUTER_LOSS = (
+    "Outer loss: weighted path loss after a trial gradient step of the vectors, which trains the path weights (Hou et "
+    "al. 2019, Eq. 15)."
+)
 
 
 def captions(
@@ -73,7 +77,9 @@ def _curves_caption(model: PathEstimator) -> str:
 def _explorer_caption(model: PathEstimator, explainer: Explainer) -> str:
     """Return what the path explorer shows, which depends on the inputs, the weighting and label propagation."""
     has_features, has_labels = explainer.score_function.features is not None, _has_label_paths(explainer)
-    inputs, part = ("features", "its features") if has_features else ("inputs", "its inputs (a vector)")
+    inputs = "features" if has_features else resolve_inputs(str(model.get_params().get("inputs")), model.graph_)
+    part = {"features": "its features", "walks": "its walk embedding"}.get(inputs, "its learned input")
+    inputs = inputs if has_features else "inputs"
     parts, part = (f"{inputs} and training labels", f"{part} or its training label") if has_labels else (inputs, part)
     words = model.fitted_.target.words
     texts = [f"What contributes most to the {words.score}, positively or negatively:"]
@@ -149,10 +155,10 @@ def _weighting_caption(model: PathEstimator) -> str:
     texts.append(f"Classifiers: {'; '.join(f'{name} ({CLASSIFIERS[name].description})' for name in names)}.")
     if spec is not None and "normalization exponent" in spec.description:
         degrees = " (degrees in the relation of the edge)" if spec.metapaths else ""
-        texts.append(
-            "Normalization exponent b: the weight of an edge is divided by degree(source)¹⁻ᵇ · degree(target)ᵇ"
-            f"{degrees}; b = 0 as in a random walk, b = ½ as in GCN."
-        )
+        divided = "the strength g of an edge is divided by (sum of g at its source)¹⁻ᵇ · (sum of g at its target)ᵇ"
+        if not spec.learned:
+            divided = "the weight of an edge is divided by degree(source)¹⁻ᵇ · degree(target)ᵇ"
+        texts.append(f"Normalization exponent b: {divided}{degrees}; b = 0 as in a random walk, b = ½ as in GCN.")
     which = "its sampled paths" if uses_network(model) else "all paths that start at it"
     texts.append(f"Propagated inputs of a node: the sum over {which} of path weight A(p) × inputs of the last node.")
     texts.append(_weight_text(model))
@@ -165,7 +171,7 @@ def _weighting_caption(model: PathEstimator) -> str:
     if model.fitted_.hop_weights:
         texts.append("Hop weight: factor of the weights of all paths with that number of hops.")
     if model.graph_.num_relations > 1:
-        texts.append("Metapath: sequence of the node and edge types along a path.")
+        texts.append("Relation: source type, edge type and target type. Metapath: sequence of the relations of a path.")
     return " ".join(texts)
 
 
