@@ -61,13 +61,13 @@ def test_curves_by_importance_weight_and_in_random_order() -> None:
     down, up = curves.gaps
     np.testing.assert_allclose(down, [(12 - half) / 2])  # a triangle of base 1
     np.testing.assert_allclose(up, down)
-    both = Faithfulness.concatenate([curves, curves], fractions, curves.words)
+    both = Faithfulness.concatenate([curves, curves], fractions, curves.texts)
     assert both.deletion.shape == both.random_insertion.shape == (2, 3)
     for name, curve in vars(curves).items():
-        if name == "words":
+        if name == "texts":
             continue
         np.testing.assert_array_equal(vars(both)[name], curve if name == "fractions" else np.concatenate([curve] * 2))
-    assert Faithfulness.concatenate([], fractions, curves.words).deletion.shape == (0, 3)
+    assert Faithfulness.concatenate([], fractions, curves.texts).deletion.shape == (0, 3)
 
 
 def probability(model: cge.CGE, vector: Array, column: int) -> float:
@@ -175,7 +175,7 @@ def test_explanations_are_better_than_random(estimator: Any) -> None:
 
 def test_curves_of_values_have_columns_for_large_numbers() -> None:
     values = np.array([[123456.0, -98765.4]])
-    lines = str(Faithfulness(np.array([0.0, 1.0]), *[values] * 6, words=Regression.words)).splitlines()
+    lines = str(Faithfulness(np.array([0.0, 1.0]), *[values] * 6, texts=Regression.texts)).splitlines()
     assert lines[0] == "predicted value, mean of 1 nodes"
     assert lines[2].split() == ["deletion", "1.235e+05", "-9.877e+04"]
     assert not any("probability" in line or "class" in line for line in lines)

@@ -56,7 +56,7 @@ def test_notes_about_nodes_without_information_are_those_of_explanations(inputs:
     """A node whose listed paths stay at it has information, unless its input is learned."""
     model = quick_cge("degree", classifier="mlp", label_propagation=False, inputs=inputs, hops=0, max_epochs=5)
     contents = report_contents(model.fit(two_groups(features=False), partial_labels()))
-    expected = SingleLabel.words.no_information if inputs == "learned" else "No other path contributes."
+    expected = SingleLabel.texts.no_information if inputs == "learned" else "No other path contributes."
     assert contents["notes"] == [expected] * 40
     assert max(len(paths) for paths in contents["paths"]) == 1
     assert model.explain(5).informed == (inputs == "walks")

@@ -99,11 +99,11 @@ def test_a_gain_in_r2_has_a_normal_interval_and_no_percentages() -> None:
     assert gain is not None
     error = np.std(own - uniform, ddof=1) / np.sqrt(50)
     assert (gain.low, gain.high) == pytest.approx((own - uniform).mean() + 1.959963985 * error * np.array([-1, 1]))
-    assert str(Gain(-0.04, -1.2, 1.12, 50, words=target.words)) == (
+    assert str(Gain(-0.04, -1.2, 1.12, 50, texts=target.texts)) == (
         "0.040 worse in R² than uniform weights on 50 labels "
         "(95 % confidence interval of the difference: −1.200 to +1.120, which includes 0)"
     )
-    assert "words" not in gain.to_dict()
+    assert "texts" not in gain.to_dict()
 
 
 def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
@@ -286,6 +286,6 @@ def test_collapsed_weights_are_reported() -> None:
         (MultiLabel, "contribution to the predicted score"),
         (Regression, "predicted value, in"),
     ):
-        sentence = WeightingComparison(gain=None, **EDGES_AND_HOPS, words=kind.words).sentences()[-1]
+        sentence = WeightingComparison(gain=None, **EDGES_AND_HOPS, texts=kind.texts).sentences()[-1]
         assert contribution in sentence
         assert sentence.endswith("averaged over nodes).")

@@ -236,8 +236,8 @@ def _print(explanation: Explanation, by: str | None) -> None:
         "contribution" if explanation.node is not None else f"mean contribution ({explanation.num_nodes:,} nodes)"
     )
     print_table([("part of the score", "left"), (contribution, "right")], _parts(explanation))
-    if explanation.target.words.scores:
-        print(fill(explanation.target.words.scores, width()))
+    if explanation.target.texts.score_meaning:
+        print(fill(explanation.target.texts.score_meaning, width()))
     if not explanation.exact:
         print("The paper's algorithm has no exact sum over paths: contributions are an attribution, with a remainder.")
     for table in ("endpoint", "path") if by is None else (by,):
@@ -273,7 +273,7 @@ def _print_rows(explanation: Explanation, by: str) -> None:
 
 def _print_heading(explanation: Explanation) -> None:
     output = explanation.target.format_output(explanation.probabilities[explanation.target_index])
-    words, label, node = explanation.target.words, printable(explanation.target_class), printable(explanation.node)
+    texts, label, node = explanation.target.texts, printable(explanation.target_class), printable(explanation.node)
     if explanation.node is None:
         heading(f"Paths that contribute most to {label}")
         nodes = "1 node is" if explanation.num_nodes == 1 else f"{explanation.num_nodes:,} nodes are"
@@ -282,9 +282,9 @@ def _print_heading(explanation: Explanation) -> None:
         return
     via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
     predicted = explanation.target_class in explanation.predicted_all
-    title = words.explained if predicted else words.explained_other
+    title = texts.prediction_title if predicted else texts.class_title
     heading(f"{title.format(node=node, label=label)}{via}")
-    rows = [(words.explained_output, output)]
+    rows = [(texts.output_title, output)]
     if explanation.predicted_all != (explanation.target_class,):
         rows.append(("predicted", _predicted(explanation)))
     print_pairs(rows)

@@ -116,8 +116,7 @@ class _TimeLeft(ProgressColumn):
 
 def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any]:
     """Return a summary of a trained model as a JSON object; what `PaperCGE` does not have is None."""
-    selection = model.history_ if model.selection_history_ is None else model.selection_history_
-    last, best = vars(model.history_[model.best_epoch_ - 1]), selection[model.best_epoch_ - 1]
+    last = vars(model.history_[model.best_epoch_ - 1])
     weights = None
     if last.get("weight_mean") is not None:
         columns = {"mean": "weight_mean", "std": "weight_std", "effective_fraction": "effective_fraction"}
@@ -132,24 +131,13 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "refitted": model.selection_history_ is not None,
         "cross_validated": model.fitted_.log.cross_validated,
         "metric": model.fitted_.target.metric,
-        "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
+        "validation_accuracy": model.fitted_.validation_score,
         "weighting": model.weighting_,
         "path_weight_summary": weights,
         **model.fitted_.selected,
         "weighting_comparison": model.compare_weighting().to_dict(),
         "seconds": seconds,
     }
-
-
-def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
-    """Return the validation score of the calibrated ensemble.
-
-    In a multilabel task it is that of the best epoch, of as many top classes as a node has labels.
-    """
-    validation, target = model.fitted_.validation, model.fitted_.target
-    if of_epoch is None or target.multilabel or not len(validation):
-        return of_epoch
-    return target.score_outputs(validation.probabilities, validation.matrix)
 
 
 def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
@@ -181,7 +169,7 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         )
     names = summary["classifiers"]
     if names:
-        text = ", ".join(names) + (f" (mean of their {model.fitted_.target.words.outputs})" if len(names) > 1 else "")
+        text = ", ".join(names) + (f" (mean of their {model.fitted_.target.texts.outputs})" if len(names) > 1 else "")
         text += ", with label propagation" if summary["label_propagation"] else ""
         others = [weighting for weighting in model.fitted_.weighting_names() if weighting != model.weighting_]
         text += f", some of them with the weighting {' or '.join(others)}" if others else ""

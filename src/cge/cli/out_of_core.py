@@ -143,7 +143,7 @@ def fit_out_of_core(
         described = describe_labels(counts, summary["refitted"], "", cross_validated=summary["cross_validated"])
         rows.append(("labels", described))
         rows += [("weighting", summary["weighting"]), ("classifiers", ", ".join(summary["classifiers"]))]
-        rows += [] if accuracy is None else [(f"validation {target.validation_metric}", target.format_score(accuracy))]
+        rows += [] if accuracy is None else [(f"validation {target.metric}", target.format_score(accuracy))]
         print_pairs([*rows, ("time", f"{summary['seconds']:.1f} s"), ("memory", format_bytes(summary["peak_bytes"]))])
 
 
@@ -174,8 +174,7 @@ def _fit(
     encoder = fitted.model
     summary = {"folder": str(out), "nodes": stored.num_nodes, "entries": stored.num_entries}
     summary |= {"weighting": encoder.weighting_name, "classifiers": encoder.classifier_names()}
-    accuracy = max((result.accuracy for result in encoder.selection.results), default=None)
-    summary |= {"validation_accuracy": accuracy, "labels_seen": encoder.log.labels_seen}
+    summary |= {"validation_accuracy": encoder.validation_score, "labels_seen": encoder.log.labels_seen}
     refitted = encoder.log.selection_history is not None
     summary |= {"refitted": refitted, "cross_validated": encoder.log.cross_validated}
     summary |= {"seconds": time.perf_counter() - start, "peak_bytes": _peak()}

@@ -122,7 +122,7 @@ def _print(predictions: Predictions, out: str | None) -> None:
     """Print the first predictions, or the file they were written to and the evidence they are based on."""
     if out is not None:
         counts = ", ".join(f"{count:,} {_BASIS[name]}" for name, count in predictions.counts().items())
-        counts = counts.format(unknown=predictions.target.words.unknown)
+        counts = counts.format(unknown=predictions.target.texts.prior)
         print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("based on", counts), ("written to", out)])
         return
     columns = predictions.texts(_MAX_ROWS)

@@ -15,7 +15,7 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     from cge.data.graph_update import GraphUpdate
     from cge.estimators.cge import CGE
-    from cge.targets import Words
+    from cge.targets import TargetTexts
 
 Out = Annotated[str | None, text_option("DIR", "Folder for the changed model \\[default: it replaces the old one].")]
 
@@ -62,7 +62,7 @@ def update(
         print_json(content)
     elif not quiet:
         print_notes(notes)
-        _print(content, model.fitted_.target.words)
+        _print(content, model.fitted_.target.texts)
 
 
 def _labels(model: CGE, changes: GraphUpdate, file: str) -> dict[Any, Any]:
@@ -75,18 +75,18 @@ def _labels(model: CGE, changes: GraphUpdate, file: str) -> dict[Any, Any]:
     return dict(zip(graph.node_ids[nodes].tolist(), target.decode(codes[nodes]), strict=True))
 
 
-def _print(content: dict[str, Any], words: Words) -> None:
+def _print(content: dict[str, Any], texts: TargetTexts) -> None:
     counts = f"{content['changed_nodes']:,} changed, {content['new_nodes']:,} of them new"
     changed = f"{content['changed_predictions']:,}"
     rows = [
         ("nodes", f"{content['nodes']:,}: {counts}"),
-        ("computed again", f"{content['affected_nodes']:,}, of which {changed} changed {words.kind}"),
+        ("computed again", f"{content['affected_nodes']:,}, of which {changed} changed {texts.noun}"),
     ]
     if content["confidence"] is not None:
         before, after = content["confidence"]
         rows.append(("confidence", f"{before:.3f} before, {after:.3f} after (mean of existing nodes computed again)"))
     if content["label_score"] is not None:
-        rows.append(("new labels", f"{words.as_given.format(score=content['label_score'])}, before the update"))
+        rows.append(("new labels", f"{texts.new_label_score.format(score=content['label_score'])}, before the update"))
     advice = "; ".join(content["advice"])
     rows.append(("changed since fit", f"{content['changed_since_fit']:.1%} of the nodes"))
     rows += [("advice", f"{advice}: fit again on the new graph")] if advice else []

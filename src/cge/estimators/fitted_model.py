@@ -147,6 +147,13 @@ class FittedModel(ABC):
         """The temperature of the calibrated probabilities."""
 
     @property
+    def validation_score(self) -> float | None:
+        """The score of the predictions on the validation labels: accuracy, micro-F1 or R²; None without such labels."""
+        if not len(self.validation):
+            return None
+        return self.target.score_outputs(self.validation.probabilities, self.validation.matrix)
+
+    @property
     def weight_parameters(self) -> dict[str, Any] | None:
         """What determines path weights, see `CGE.weight_parameters_`; None for the paper's algorithm."""
         return None

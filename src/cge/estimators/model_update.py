@@ -279,10 +279,7 @@ def _summary(
         confidence = tuple(float(target.confidence(each).mean()) for each in outputs)
     count = len(updated.updated)
     share = count / size
-    validation_score = None
-    if len(model.validation):
-        validation_score = target.score_outputs(model.validation.probabilities, model.validation.matrix)
-    scores = label_score, validation_score
+    scores = label_score, model.validation_score
     return UpdateSummary(
         nodes=size,
         new_nodes=size - grown.num_existing_nodes,
@@ -292,7 +289,7 @@ def _summary(
         confidence=confidence,  # type: ignore[arg-type]
         changed_since_fit=share,
         label_score=label_score,
-        validation_score=validation_score,
+        validation_score=model.validation_score,
         advice=tuple(_advice(share, confidence, (count, len(existing)), scores, target.metric)),
         notes=tuple(grown.notes),
     )

@@ -101,8 +101,7 @@ class PathEstimator(ExplanationMixin):
 
     def _description(self) -> dict[str, str]:
         """Return what the model was trained on, what was selected, and its validation score."""
-        validation, target = self.fitted_.validation, self.fitted_.target
-        counts = self.labels_seen_
+        target, score, counts = self.fitted_.target, self.fitted_.validation_score, self.labels_seen_
         described = {
             "graph": f"{len(self.graph_):,} nodes, {self.graph_.num_edges:,} edges",
             "labels": f"{counts['train']:,} training, {counts['validation']:,} validation",
@@ -111,8 +110,7 @@ class PathEstimator(ExplanationMixin):
         }
         if target.class_names is not None:
             described["classes"] = f"{len(target.class_names):,}"
-        if len(validation):
-            score = target.score_outputs(validation.probabilities, validation.matrix)
+        if score is not None:
             described["validation"] = f"{target.metric} {target.format_score(score)}"
         return described
 

@@ -61,7 +61,7 @@ class Predictions:
     @cached_property
     def predicted(self) -> list[Any]:
         """The class of each node; in a multilabel task a list of classes."""
-        return self.target.listed(self.probabilities)
+        return self.target.predicted_labels(self.probabilities)
 
     @property
     def confidence(self) -> Array:

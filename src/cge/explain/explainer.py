@@ -330,4 +330,4 @@ class Explainer:
             orders = weighted_inputs @ linear.gradients[0, class_index], np.abs(paths.path_weight)
             random = generator(seed, "faithfulness", node)
             curves.append(faithfulness_curves(weighted_inputs, rest, *orders, predict, fractions, repeats, random))
-        return Faithfulness.concatenate(curves, fractions, self.labels.target.words)
+        return Faithfulness.concatenate(curves, fractions, self.labels.target.texts)

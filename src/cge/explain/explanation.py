@@ -299,7 +299,7 @@ class Explanation(Sequence[PathContribution]):
 
     def describe_information(self) -> str:
         """Return that there is no information about the node, if so; else ""."""
-        return "" if self.informed else self.target.words.no_information
+        return "" if self.informed else self.target.texts.no_information
 
     @property
     def target_index(self) -> int:

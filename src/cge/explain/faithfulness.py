@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cge.arrays import Array
-from cge.targets import SingleLabel, Words
+from cge.targets import SingleLabel, TargetTexts
 
 MAX_PATHS = 2000  # of a node, those with the largest weights
 FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -46,15 +46,15 @@ class Faithfulness:
     random_insertion: Array
     by_weight_deletion: Array
     by_weight_insertion: Array
-    words: Words = field(default=SingleLabel.words, kw_only=True)
+    texts: TargetTexts = field(default=SingleLabel.texts, kw_only=True)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Faithfulness], fractions: Array, words: Words) -> Faithfulness:
+    def concatenate(cls, parts: Sequence[Faithfulness], fractions: Array, texts: TargetTexts) -> Faithfulness:
         """Return the curves of several nodes together."""
         names = [f"{order}{change}" for order in ("", "random_", "by_weight_") for change in ("deletion", "insertion")]
         empty = np.empty((0, len(fractions)))
         curves = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
-        return cls(fractions, *curves, words=words)
+        return cls(fractions, *curves, texts=texts)
 
     @property
     def gaps(self) -> tuple[Array, Array]:
@@ -75,8 +75,8 @@ class Faithfulness:
     def __str__(self) -> str:
         """Return the mean curves over the nodes as a table, and the mean areas between them."""
         names = [f"{order}{change}" for change in ("deletion", "insertion") for order in ("", "by_weight_", "random_")]
-        lines = [f"{self.words.predicted}, mean of {len(self.deletion):,} nodes"]
-        width, number = self.words.width, self.words.output_format
+        lines = [f"{self.texts.predicted_output}, mean of {len(self.deletion):,} nodes"]
+        width, number = self.texts.output_width, self.texts.output_format
         lines.append("fraction of paths    " + "".join(f"{fraction:{width}g}" for fraction in self.fractions))
         if len(self.deletion):
             means = {name: getattr(self, name).mean(axis=0) for name in names}

@@ -13,7 +13,7 @@ from cge.errors import counted
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.sampling import Walker
-from cge.targets import SingleLabel, Target, Words
+from cge.targets import SingleLabel, Target, TargetTexts
 
 _WALKS = 2000  # whose prefixes are weighed
 _NODES = 200  # whose contributions are averaged
@@ -39,7 +39,7 @@ class Gain:
     n_labels: int
     selected: bool = False
     early: bool = False
-    words: Words = field(default=SingleLabel.words, repr=False)
+    texts: TargetTexts = field(default=SingleLabel.texts, repr=False)
 
     @classmethod
     def from_mean(cls, mean: float, error: float, n_labels: int, target: Target, **flags: bool) -> Gain | None:
@@ -47,7 +47,7 @@ class Gain:
         if n_labels < 2 or not np.isfinite(error):
             return None
         low, high = target.difference_interval(mean, error, n_labels)
-        return cls(mean, low, high, n_labels, **flags, words=target.words)
+        return cls(mean, low, high, n_labels, **flags, texts=target.texts)
 
     @classmethod
     def between(cls, correct: Array, baseline: Array, target: Target, **flags: bool) -> Gain | None:
@@ -59,12 +59,12 @@ class Gain:
 
     def describe(self, kind: str = "") -> str:
         """Return the gain in words; `kind` is the kind of labels, such as "validation"."""
-        words = self.words
-        side = words.better if self.mean > 0 else words.worse if self.mean < 0 else words.equal
-        points = "" if self.mean == 0 else f"{words.number(abs(self.mean))}{words.points} "
+        texts = self.texts
+        side = texts.better_than if self.mean > 0 else texts.worse_than if self.mean < 0 else texts.equal_to
+        points = "" if self.mean == 0 else f"{texts.number(abs(self.mean))}{texts.difference_unit} "
         excludes_zero = self.mean == 0 or self.low > 0 or self.high < 0
-        low, high = (words.number(bound, "+") for bound in (self.low, self.high))
-        interval = f"95 % confidence interval of the difference: {low} to {high}{words.points}"
+        low, high = (texts.number(bound, "+") for bound in (self.low, self.high))
+        interval = f"95 % confidence interval of the difference: {low} to {high}{texts.difference_unit}"
         interval += "" if excludes_zero else ", which includes 0"
         labels = f"{kind} labels" if kind else "labels"
         return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
@@ -74,7 +74,7 @@ class Gain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {name: value for name, value in vars(self).items() if name != "words"}
+        return {name: value for name, value in vars(self).items() if name != "texts"}
 
     @property
     def caveat(self) -> str:
@@ -123,7 +123,7 @@ class WeightingComparison:
     collapsed: bool
     exact: bool = True
     centered: bool = True
-    words: Words = field(default=SingleLabel.words, repr=False)
+    texts: TargetTexts = field(default=SingleLabel.texts, repr=False)
 
     @property
     def strongest_hop(self) -> int:
@@ -173,7 +173,7 @@ class WeightingComparison:
             extremes = self.strongest_hop, self.weakest_hop
             most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in extremes)
             ranked = f"Paths of {most} contribute most to the predictions, those of {least} least"
-            sentences.append(f"{ranked} ({self.words.contribution}, averaged over nodes).")
+            sentences.append(f"{ranked} ({self.texts.contribution}, averaged over nodes).")
         return sentences
 
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ class WeightingComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        plain = {name: value for name, value in vars(self).items() if name != "words"}
+        plain = {name: value for name, value in vars(self).items() if name != "texts"}
         plain["gain"] = None if self.gain is None else self.gain.to_dict()
         return plain | {"strongest_hop": self.strongest_hop, "weakest_hop": self.weakest_hop}
 
@@ -216,4 +216,4 @@ def weighting_comparison(
     nearly_uniform, collapsed = max(spread) < _NEARLY_UNIFORM, vanished or effective < _COLLAPSED
     target = explainer.labels.target
     flags = nearly_uniform, collapsed, explainer.paths.exact, target.exclusive_classes
-    return WeightingComparison(weighting, gain, *means, *flags, target.words)
+    return WeightingComparison(weighting, gain, *means, *flags, target.texts)

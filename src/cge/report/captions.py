@@ -11,7 +11,7 @@ from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import MAX_PATHS
 from cge.models.weightings import WEIGHTINGS
 from cge.report.scored_nodes import ScoredNodes
-from cge.targets import Words
+from cge.targets import TargetTexts
 from cge.training.classifier_registry import CLASSIFIERS
 
 _LOSSES = {  # columns of a history
@@ -35,7 +35,7 @@ def captions(
     `n_shown` nodes are on the page, with up to `n_paths` paths each, and `n_tested` in the test of faithfulness;
     `projection` describes the map.
     """
-    n_nodes, explainer, words = len(model.graph_), model.explainer(), model.fitted_.target.words
+    n_nodes, explainer, texts = len(model.graph_), model.explainer(), model.fitted_.target.texts
     part = "" if n_nodes == n_shown else f" {n_shown:,} of {n_nodes:,} nodes are shown."
     labels = "" if scored is None else f"{len(scored.nodes):,} {scored.kind} labels."
     name, weight_text = weight_name(model), "absolute relative weights" if model.fitted_.exact else "weights A(p)"
@@ -50,9 +50,9 @@ def captions(
         "reliability-caption": "" if scored is None else _reliability_caption(scored),
         "strongest-caption": _strongest_caption(explainer, n_paths),
         "weighting-caption": _weighting_caption(model),
-        "weight-by-class-title": f"{name[0].upper()}{name[1:]} by {words.kind}",
+        "weight-by-class-title": f"{name[0].upper()}{name[1:]} by {texts.noun}",
         "weight-by-class-caption": "Row: label of a node on the path after its start (unlabeled nodes are not "
-        f"counted); column: predicted {words.kind} of the start; color: geometric mean of the {weight_text} of these "
+        f"counted); column: predicted {texts.noun} of the start; color: geometric mean of the {weight_text} of these "
         "paths.",
         "faithfulness-caption": _faithfulness_caption(model, explainer, n_tested),
     }
@@ -63,7 +63,7 @@ def _curves_caption(model: PathEstimator) -> str:
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     history = model.history_ if model.selection_history_ is None else model.selection_history_
     losses = _LOSSES | ({"outer_loss": _PAPER_OUTER_LOSS} if model.outer == "paper" else {})
-    distillation = model.fitted_.target.words.distillation
+    distillation = model.fitted_.target.texts.distillation
     curves = [
         text.format(distillation=distillation)
         for name, text in losses.items()
@@ -81,19 +81,19 @@ def _explorer_caption(model: PathEstimator, explainer: Explainer) -> str:
     part = {"features": "its features", "walks": "its walk embedding"}.get(inputs, "its learned input")
     inputs = inputs if has_features else "inputs"
     parts, part = (f"{inputs} and training labels", f"{part} or its training label") if has_labels else (inputs, part)
-    words = model.fitted_.target.words
-    texts = [f"What contributes most to the {words.score}, positively or negatively:"]
-    texts.append(f"the endpoints (last nodes) of paths, with what their {parts} contribute, and single paths.")
-    texts.append(f"“Ends at” says which data of the last node contribute: {part}.")
-    texts += [_weight_text(model), _walk_text(model, has_labels)]
-    texts.append("In the drawings of paths, a ring marks nodes with a training label.")
+    texts = model.fitted_.target.texts
+    sentences = [f"What contributes most to the {texts.predicted_score}, positively or negatively:"]
+    sentences.append(f"the endpoints (last nodes) of paths, with what their {parts} contribute, and single paths.")
+    sentences.append(f"“Ends at” says which data of the last node contribute: {part}.")
+    sentences += [_weight_text(model), _walk_text(model, has_labels)]
+    sentences.append("In the drawings of paths, a ring marks nodes with a training label.")
     classifier = explainer.classifier
     if classifier.count > 1:
-        averages = f"The model averages the {words.outputs} of {classifier.count} classifiers"
-        texts.append(f"{averages}; scores and paths here are those of the first, {classifier.name!r}.")
+        averages = f"The model averages the {texts.outputs} of {classifier.count} classifiers"
+        sentences.append(f"{averages}; scores and paths here are those of the first, {classifier.name!r}.")
     if not model.fitted_.exact:
-        texts.append("For PaperCGE, contributions are an attribution, not an exact sum.")
-    return " ".join(texts)
+        sentences.append("For PaperCGE, contributions are an attribution, not an exact sum.")
+    return " ".join(sentences)
 
 
 def _has_label_paths(explainer: Explainer) -> bool:
@@ -127,7 +127,7 @@ def _walk_text(model: PathEstimator, has_labels: bool) -> str:
 
 def _reliability_caption(scored: ScoredNodes) -> str:
     """Return what a reliability diagram shows; "" where there is none."""
-    diagram, shown = scored.reliability(), scored.target.words.reliability
+    diagram, shown = scored.reliability(), scored.target.texts.reliability
     if diagram is None:
         return ""
     texts = [f"{shown}; on the diagonal, probabilities are well calibrated. Larger points stand for more predictions."]
@@ -180,7 +180,7 @@ def _faithfulness_caption(model: PathEstimator, explainer: Explainer, n_tested: 
     classifier, vectors = explainer.classifier, "part of a node's vector that is attributed to paths"
     vectors = "propagated inputs of a node" if model.fitted_.exact else vectors
     which = f"that of the first of {classifier.count} averaged classifiers, {classifier.name!r}"
-    output, predicted = model.fitted_.target.words.output, model.fitted_.target.words.predicted
+    output, predicted = model.fitted_.target.texts.output, model.fitted_.target.texts.predicted_output
     return (
         f"{predicted[0].upper()}{predicted[1:]} as paths are deleted from the {vectors}, or inserted, in the order of "
         "their contributions, of their path weights |A(p)|, or at random. At most "
@@ -191,11 +191,11 @@ def _faithfulness_caption(model: PathEstimator, explainer: Explainer, n_tested: 
     )
 
 
-def color_caption(words: Words, n_classes: int, n_colors: int) -> str:
+def color_caption(texts: TargetTexts, n_classes: int, n_colors: int) -> str:
     """Return how colors are assigned, and how to find a node with the keyboard."""
     largest = f"The {n_colors} largest classes have their own color, the others share one. "
     search = "To find a node by its id, use the path explorer below."
-    return f"{words.colors}{largest if n_classes > n_colors else ''}{search}"
+    return f"{texts.color_meaning}{largest if n_classes > n_colors else ''}{search}"
 
 
 def sign_caption(weights: Sequence[float]) -> str:

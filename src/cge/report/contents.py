@@ -99,14 +99,14 @@ def report_contents(
     rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])
     target, nodes, explainer = model.fitted_.target, shown_nodes(model, test_labels), model.explainer()
     paths = strongest_paths(explainer, nodes.shown, _TOP_PATHS)
-    nodes = replace(nodes, listed=on_paths(nodes.shown, paths))
+    nodes = replace(nodes, on_page=on_paths(nodes.shown, paths))
     shown, classes = nodes.shown, nodes.groups.names
     weights = [(path, weight) for node_paths in paths for path, weight, _, kind in node_paths.paths if kind != LABEL]
     varying = weights if len({weight for _, weight in weights}) > 1 else []  # of uniform weights there are no charts
     predicted = nodes.groups.of_predictions(nodes.outputs, target.indicators(nodes.outputs))
     tested = min(_FAITHFULNESS_NODES, len(shown))
     texts = captions.captions(model, len(shown), _TOP_PATHS, tested, scored, PROJECTIONS[projection])
-    texts["colors-caption"] = captions.color_caption(target.words, len(classes), len(COLORS))
+    texts["colors-caption"] = captions.color_caption(target.texts, len(classes), len(COLORS))
     texts["signs-caption"] = captions.sign_caption([weight for _, weight in weights])
     if not varying:
         del texts["strongest-caption"]
@@ -118,9 +118,9 @@ def report_contents(
         "accuracy": plain_rows(rows),
         "metric": target.metric,
         "has_probabilities": target.has_probabilities,
-        "words": {"kind": target.words.kind, "output": target.words.output},
+        "target": {"noun": target.texts.noun, "output": target.texts.output},
         "reliability": scored and scored.reliability(),
-        "reliability_axes": list(target.words.reliability_axes),
+        "reliability_axes": list(target.texts.reliability_axes),
         "confusion": scored and scored.confusion(),
         "by_class": scored and scored.class_scores(),
         "curves": training_curves(model),
@@ -147,7 +147,7 @@ def report_contents(
 
 def _explorer(paths: list[NodePaths], nodes: ShownNodes, explainer: Explainer) -> dict[str, Any]:
     """Return the paths and endpoints of each node with the page's node numbers, and sentences about them."""
-    numbers = {node: number for number, node in enumerate(nodes.listed.tolist())}
+    numbers = {node: number for number, node in enumerate(nodes.on_page.tolist())}
 
     def short(*values: float) -> list[float]:
         return [float(f"{value:.4g}") for value in values]
@@ -164,7 +164,7 @@ def _explorer(paths: list[NodePaths], nodes: ShownNodes, explainer: Explainer) -
             [[numbers[end], *short(*values)] for end, *values in node_paths.endpoints] for node_paths in paths
         ],
         "notes": [
-            node_paths.coverage if explainer.is_informed(node) else explainer.labels.target.words.no_information
+            node_paths.coverage if explainer.is_informed(node) else explainer.labels.target.texts.no_information
             for node, node_paths in zip(nodes.shown.tolist(), paths, strict=True)
         ],
     }

@@ -217,16 +217,16 @@
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
   })) : null, { title: { text: `${data.weight_name[0].toUpperCase()}${data.weight_name.slice(1)} by number of hops and of distinct nodes (± standard error)` }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "geometric mean" }, type: "log", values: data.by_length.flatMap((curve) => curve.y) } });
-  grid("weight-by-class", "weight-by-class-section", data.weight_by_class, null, "Viridis", [`predicted ${data.words.kind}`, "label on the path"]);
+  grid("weight-by-class", "weight-by-class-section", data.weight_by_class, null, "Viridis", [`predicted ${data.target.noun}`, "label on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
   const margin = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
   for (const [change, title] of [["deletion", "fraction of these paths deleted"], ["insertion", "fraction of these paths inserted"]]) {
     draw(change, data.faithfulness[change].map((curve) => ({
       type: "scatter", mode: "lines+markers", name: curve.name, x: data.faithfulness.fractions, y: curve.probability,
-      hovertemplate: `%{x:.0%} of the paths: ${data.words.output} %{y:${data.has_probabilities ? ".0%" : ".4g"}}`,
+      hovertemplate: `%{x:.0%} of the paths: ${data.target.output} %{y:${data.has_probabilities ? ".0%" : ".4g"}}`,
     })), { xaxis: { tickformat: ".0%", title: { text: title } },
-      yaxis: { title: { text: data.words.output }, tickformat: data.has_probabilities ? ".1~%" : ".4~g", range: [lowest - margin, highest + margin] } });
+      yaxis: { title: { text: data.target.output }, tickformat: data.has_probabilities ? ".1~%" : ".4~g", range: [lowest - margin, highest + margin] } });
   }
 
   const paintChart = ([id, traces, layout, choice]) => {

@@ -162,7 +162,7 @@ def compare_methods(
     trained = uniform and model.weighting_ != "uniform"
     methods: dict[str, Any] = {_UNIFORM: uniform_copy(model)} if trained else {}
     if model.graph_.features is not None:
-        methods |= {"SGC": SGC(), f"{scored.target.words.linear_model} (features)": FeatureClassifier()}
+        methods |= {"SGC": SGC(), f"{scored.target.texts.linear_model} (features)": FeatureClassifier()}
     for name, method in (methods | {"label propagation": LabelPropagation()}).items():
         if on_method is not None:
             on_method(name)

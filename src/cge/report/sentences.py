@@ -36,20 +36,20 @@ def summary_sentences(
         first += ", but the model search selected a weighting without learned weights." if unused else "."
     if scored is None:
         return [first, "There are no labels to score the model on."]
-    words, metric = scored.target.words, scored.target.metric[0].upper() + scored.target.metric[1:]
-    accuracy, low, high = map(words.number, (rows[0]["accuracy"], *rows[0]["interval"]))
+    texts, metric = scored.target.texts, scored.target.metric[0].upper() + scored.target.metric[1:]
+    accuracy, low, high = map(texts.number, (rows[0]["accuracy"], *rows[0]["interval"]))
     labels = f"{len(scored.nodes):,} {scored.kind} labels"
-    score = f"{metric} on {labels}: {accuracy}{words.unit} (95 % confidence interval {low} to {high})."
+    score = f"{metric} on {labels}: {accuracy}{texts.unit} (95 % confidence interval {low} to {high})."
     residuals = model.fitted_.validation.probabilities, model.fitted_.validation.matrix
     score += scored.target.describe_errors(scored.probabilities, scored.labels, residuals)
     if not scored.is_test:
         score += " The model was selected on these labels, so this is slightly optimistic."
     vectors_score, trained = score_vectors(model, scored), "trained on the model's training labels"
     if vectors_score is not None:
-        linear_model = words.linear_model[0].upper() + words.linear_model[1:]
+        linear_model = texts.linear_model[0].upper() + texts.linear_model[1:]
         score += f" {linear_model} on the node embeddings (vectors) alone, {trained}, scored on the same {labels}:"
-        score += f" {words.number(vectors_score)}{words.unit}."
-    others = ", ".join(f"{row['method']} {words.number(row['accuracy'])}{words.unit}" for row in rows[1:])
+        score += f" {texts.number(vectors_score)}{texts.unit}."
+    others = ", ".join(f"{row['method']} {texts.number(row['accuracy'])}{texts.unit}" for row in rows[1:])
     return [first, score, *([f"Other methods, {trained}, scored on the same {labels}: {others}."] if others else [])]
 
 

@@ -1,4 +1,4 @@
-"""The nodes on the page of a report: their labels, predictions and colors, and the order in which they are listed."""
+"""The nodes on the page of a report: their labels, predictions and colors, and their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cge.arrays import Array
 from cge.estimators.path_estimator import PathEstimator
 from cge.report.charts import NodePaths, project, rounded
 from cge.report.scored_nodes import ScoredNodes
-from cge.targets.node_groups import ClassGroups
+from cge.targets.node_groups import NodeGroups
 
 _MAX_NODES = 4000  # on the page
 COLORS = (
@@ -26,16 +26,16 @@ class ShownNodes:
 
     `train_labels` and `labels (n, g)` say which groups the training labels, and all known labels, of a node belong to;
     `known (n, c)` are the labels themselves, NaN where unknown. `outputs (n, c)` are probabilities or values. `shown`
-    are the nodes of the 2-D chart; `listed` are these, followed by nodes that occur only on their paths.
+    are the nodes of the 2-D chart; `on_page` are these, followed by nodes that occur only on their paths.
     """
 
-    groups: ClassGroups
+    groups: NodeGroups
     train_labels: Array
     labels: Array
     known: Array
     outputs: Array
     shown: Array
-    listed: Array
+    on_page: Array
 
     @property
     def predicted(self) -> Array:
@@ -105,33 +105,24 @@ def color_groups(sizes: Array) -> list[dict[str, Any]]:
 
 def node_table(model: PathEstimator, nodes: ShownNodes, projection: str) -> dict[str, Any]:
     """Return the columns of the nodes on the page; those shown in 2-D come first, and have keys."""
-    explainer, listed, target = model.explainer(), nodes.listed, model.fitted_.target
-    projected, outputs = project(model.embedding_[nodes.shown], projection, model.random_state), nodes.outputs[listed]
+    explainer, on_page, target = model.explainer(), nodes.on_page, model.fitted_.target
+    projected, outputs = project(model.embedding_[nodes.shown], projection, model.random_state), nodes.outputs[on_page]
     alone = target.has_probabilities and explainer.classifier.count > 1
     return {
         "keys": list(range(len(nodes.shown))),
-        "id": [str(node) for node in model.node_ids_[listed].tolist()],
-        "label": [np.flatnonzero(row).tolist() for row in nodes.labels[listed]],
-        "label_text": nodes.groups.texts(nodes.known[listed]),
-        "is_training": nodes.train_labels[listed].any(1).astype(int).tolist(),
-        "predicted": nodes.predicted[listed].tolist(),
+        "id": [str(node) for node in model.node_ids_[on_page].tolist()],
+        "label": [np.flatnonzero(row).tolist() for row in nodes.labels[on_page]],
+        "label_text": nodes.groups.texts(nodes.known[on_page]),
+        "is_training": nodes.train_labels[on_page].any(1).astype(int).tolist(),
+        "predicted": nodes.predicted[on_page].tolist(),
         "predicted_text": nodes.groups.texts(outputs),
         "confidence": rounded(outputs.max(1)),
-        "predicted_all": _predicted_all(outputs) if target.multilabel else None,
+        "predicted_all": target.predicted_classes(outputs),
         "classifier_prediction": explainer.predict_alone(nodes.shown).tolist() if alone else None,
-        "color_class": nodes.color_group[listed].tolist(),
+        "color_class": nodes.color_group[on_page].tolist(),
         "x": rounded(projected[:, 0]),
         "y": rounded(projected[:, 1]),
     }
-
-
-def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
-    """Return all predicted classes of each node in a multilabel task, the most probable first, with probabilities."""
-    orders = np.argsort(-probabilities, axis=1, kind="stable").tolist()
-    return [
-        [[column, round(float(row[column]), 4)] for column in order if row[column] > 0.5]
-        for row, order in zip(probabilities, orders, strict=True)
-    ]
 
 
 def first_node(model: PathEstimator, nodes: ShownNodes, scored: ScoredNodes | None) -> int:

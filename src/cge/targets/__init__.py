@@ -12,7 +12,7 @@ from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
 from cge.targets.regression import Regression
 from cge.targets.target import Target
-from cge.targets.words import Words
+from cge.targets.texts import TargetTexts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ __all__ = [
     "SingleLabel",
     "Target",
     "Task",
-    "Words",
+    "TargetTexts",
     "class_target",
     "encode_target",
     "restore_target",

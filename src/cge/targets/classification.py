@@ -15,7 +15,7 @@ from cge.models.backends import Values, sigmoid, softmax
 from cge.targets.label_encoding import class_numbers, members
 from cge.targets.score_intervals import f1_interval, wilson_interval
 from cge.targets.target import Target, same_shape
-from cge.targets.words import MULTILABEL, Words
+from cge.targets.texts import MULTILABEL, TargetTexts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,7 +166,7 @@ class MultiLabel(Target):
     kind: ClassVar[str] = "multilabel"
     metric: ClassVar[str] = "micro-F1"
     score_key: ClassVar[str] = "micro_f1"
-    words: ClassVar[Words] = MULTILABEL
+    texts: ClassVar[TargetTexts] = MULTILABEL
     multilabel: ClassVar[bool] = True
 
     def encode_names(self, graph: Graph, codes: Array, names: Sequence[str], file: str) -> Array:  # noqa: ARG002
@@ -259,7 +259,7 @@ class MultiLabel(Target):
         """Return zeros and ones, `(k, c)`: classes with a probability above one half."""
         return (outputs > 0.5).astype(np.int64)
 
-    def listed(self, outputs: Array) -> list[Any]:
+    def predicted_labels(self, outputs: Array) -> list[Any]:
         """Return the predicted classes of each node."""
         return [self.classes[row.astype(bool)].tolist() for row in self.predict(outputs)]
 
@@ -281,14 +281,22 @@ class MultiLabel(Target):
 
     def prediction_columns(self, outputs: Array, *, text: bool = False) -> dict[str, Any]:
         """Return the classes of each node as a list of text, or as one text."""
-        predicted = [list(map(str, row)) for row in self.listed(outputs)]
+        predicted = [list(map(str, row)) for row in self.predicted_labels(outputs)]
         texts = ["; ".join(row) for row in predicted] if text else predicted
         return {"class": texts, "confidence": self.confidence(outputs)}
 
     def prediction_texts(self, outputs: Array) -> dict[str, list[str]]:
         """Return the classes of a node in one text."""
-        texts = ["; ".join(map(str, row)) or "none" for row in self.listed(outputs)]
+        texts = ["; ".join(map(str, row)) or "none" for row in self.predicted_labels(outputs)]
         return super().prediction_texts(outputs) | {"class": texts}
+
+    def predicted_classes(self, outputs: Array) -> list[list[tuple[int, float]]]:
+        """Return the predicted classes of each node, the most probable first."""
+        orders, predicted = np.argsort(-outputs, axis=1, kind="stable"), self.predict(outputs) > 0
+        return [
+            [(number, round(float(row[number]), 4)) for number in order[chosen[order]].tolist()]
+            for row, order, chosen in zip(outputs, orders, predicted, strict=True)
+        ]
 
 
 def _shares(sums: Array, total: Array) -> Array:

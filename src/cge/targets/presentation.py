@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from cge.arrays import Array
-from cge.targets.node_groups import ClassGroups
-from cge.targets.words import SINGLE_LABEL, Words
+from cge.targets.node_groups import ClassGroups, NodeGroups
+from cge.targets.texts import SINGLE_LABEL, TargetTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class Presentation(ABC):
     """How predictions of a target are shown; the defaults are those of classes.
 
-    `metric` is the name of the score and `score_key` that in JSON, `words` are those of texts. `has_probabilities`:
-    outputs are probabilities of classes. `exclusive_classes`: each node has exactly one of the classes, so that there
-    are class priors and a confusion matrix. `multilabel`: a node may have any number of classes.
+    `metric` is the name of the score and `score_key` that in JSON, `texts` are those of commands and reports.
+    `has_probabilities`: outputs are probabilities of classes. `exclusive_classes`: each node has exactly one of the
+    classes, so that there are class priors and a confusion matrix. `multilabel`: a node may have any number of classes.
     """
 
     metric: ClassVar[str]
     score_key: ClassVar[str]
-    words: ClassVar[Words] = SINGLE_LABEL
+    texts: ClassVar[TargetTexts] = SINGLE_LABEL
     has_probabilities: ClassVar[bool] = True
     exclusive_classes: ClassVar[bool] = False
     multilabel: ClassVar[bool] = False
@@ -47,7 +47,7 @@ class Presentation(ABC):
         return f"{len(self.classes)} classes"
 
     @abstractmethod
-    def listed(self, outputs: Array) -> list[Any]:
+    def predicted_labels(self, outputs: Array) -> list[Any]:
         """Return the prediction of each node as Python values: a class, a list of classes, or a number."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Presentation(ABC):
 
     def prediction_columns(self, outputs: Array, *, text: bool = False) -> dict[str, Any]:
         """Return predictions as columns of a table: classes are numbers, text or lists of text; or all are `text`."""
-        predicted: Any = self.listed(outputs)
+        predicted: Any = self.predicted_labels(outputs)
         if text or self.classes.dtype.kind not in "if":
             predicted = [str(name) for name in predicted]
         else:
@@ -67,12 +67,12 @@ class Presentation(ABC):
 
     def prediction_values(self, outputs: Array) -> dict[str, list[Any]]:
         """Return predictions as columns of plain values, for JSON."""
-        return {"class": self.listed(outputs), "confidence": short_floats(self.confidence(outputs))}
+        return {"class": self.predicted_labels(outputs), "confidence": short_floats(self.confidence(outputs))}
 
     def prediction_texts(self, outputs: Array) -> dict[str, list[str]]:
         """Return predictions as columns of text."""
         confidence = [f"{confidence:.3f}" for confidence in self.confidence(outputs)]
-        return {"class": [str(predicted) for predicted in self.listed(outputs)], "confidence": confidence}
+        return {"class": [str(predicted) for predicted in self.predicted_labels(outputs)], "confidence": confidence}
 
     def probability_columns(self, outputs: Array) -> dict[str, Array]:
         """Return the probabilities of each class, by its name as text; empty for values."""
@@ -94,7 +94,11 @@ class Presentation(ABC):
 
     # ------------------------------------------------------------------ charts
 
-    def groups(self, matrix: Array) -> ClassGroups:  # noqa: ARG002 - for values
+    def predicted_classes(self, outputs: Array) -> list[list[tuple[int, float]]] | None:  # noqa: ARG002
+        """Return number and probability of each predicted class of each node; None where nodes have one prediction."""
+        return None
+
+    def groups(self, matrix: Array) -> NodeGroups:  # noqa: ARG002 - for values
         """Return the groups by which charts color nodes; `matrix (k, c)` are known labels."""
         return ClassGroups([str(name) for name in self.classes.tolist()])
 

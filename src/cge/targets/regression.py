@@ -17,7 +17,7 @@ from cge.targets.node_groups import ValueGroups
 from cge.targets.presentation import short_floats
 from cge.targets.score_intervals import normal_interval, r2_interval
 from cge.targets.target import Target, same_shape
-from cge.targets.words import NUMERIC, Words
+from cge.targets.texts import NUMERIC, TargetTexts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,7 @@ class Regression(Target):
     kind: ClassVar[str] = "regression"
     metric: ClassVar[str] = "R²"
     score_key: ClassVar[str] = "r2"
-    words: ClassVar[Words] = NUMERIC
+    texts: ClassVar[TargetTexts] = NUMERIC
     has_probabilities: ClassVar[bool] = False
 
     def __init__(self, classes: Array, mean: float = 0.0, std: float = 1.0) -> None:
@@ -211,7 +211,7 @@ class Regression(Target):
         """Return True: there is one output."""
         return np.ones(outputs.shape, bool)
 
-    def listed(self, outputs: Array) -> list[Any]:
+    def predicted_labels(self, outputs: Array) -> list[Any]:
         """Return the number of each node."""
         return [float(f"{value:.6g}") for value in self.predict(outputs).tolist()]
 
@@ -221,7 +221,8 @@ class Regression(Target):
 
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return R²."""
-        return r2_score(predicted, same_shape(np.asarray(labels, np.float64), predicted))
+        numbers = same_shape(np.asarray(labels, object), predicted)
+        return r2_score(predicted, np.array([_number(value, "labels", optional=False) for value in numbers.tolist()]))
 
     def score_outputs(self, outputs: Array, matrix: Array) -> float:
         """Return R²."""
@@ -306,14 +307,20 @@ def _encode(graph: Graph, y: Any, name: str) -> Array:
         if len(values) != graph.num_nodes:
             problem = f" must have one entry for each of {graph.num_nodes:,} nodes, found {len(values):,}"
             raise InputError(Message(Param(name), problem), parameter=name)
-    for node, value in zip(nodes.tolist(), values, strict=True):
-        if value is None:
-            continue
-        try:
-            labels[node] = float(value)
-        except (TypeError, ValueError):
-            problem = f" must hold numbers, found {format_value(value)}"
-            raise InputError(Message(Param(name), problem), parameter=name) from None
-    if np.isinf(labels).any():
-        raise InputError(Message(Param(name), " must hold finite numbers, found an infinite one"), parameter=name)
+    labels[nodes] = [_number(value, name) for value in values]
     return labels
+
+
+def _number(value: Any, name: str, *, optional: bool = True) -> float:
+    """Return a label as a finite number; NaN where it is missing, which must be `optional`."""
+    try:
+        number = np.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        problem = f" must hold numbers, found {format_value(value)}"
+        raise InputError(Message(Param(name), problem), parameter=name) from None
+    if np.isinf(number):
+        raise InputError(Message(Param(name), " must hold finite numbers, found an infinite one"), parameter=name)
+    if np.isnan(number) and not optional:
+        problem = f" must hold a number for each node, found {format_value(value)}"
+        raise InputError(Message(Param(name), problem), parameter=name)
+    return number

@@ -235,7 +235,7 @@ class Target(Presentation):
         """Return which outputs are predicted, `(k, c)`."""
         return metrics.predicted_indicators(outputs, self.multilabel)
 
-    def listed(self, outputs: Array) -> list[Any]:
+    def predicted_labels(self, outputs: Array) -> list[Any]:
         """Return the prediction of each node as Python values: a class, a list of classes, or a number."""
         return list(self.predict(outputs).tolist())
 
