@@ -34,12 +34,12 @@ def typed_graph(nodes: int, types: bool, seed: int = 0) -> tuple[Graph, np.ndarr
     """Return a random graph, with or without its types, and the class of each node."""
     random = np.random.default_rng(seed)
     node_types, kind = np.arange(nodes) % 4, random.integers(len(_PAIRS), size=_EDGES * nodes)
-    ends = [np.array(_PAIRS)[kind, side] + 4 * random.integers(nodes // 4, size=len(kind)) for side in (0, 1)]
+    endpoints = [np.array(_PAIRS)[kind, side] + 4 * random.integers(nodes // 4, size=len(kind)) for side in (0, 1)]
     centers = random.normal(size=(_CLASSES, _FEATURES))
     classes = random.integers(_CLASSES, size=nodes)
     features = (centers[classes] + 2 * random.normal(size=(nodes, _FEATURES))).astype(np.float32)
     names = np.array(["a", "b", "c", "d"])[node_types] if types else None
-    return Graph.from_edges(np.column_stack(ends), num_nodes=nodes, features=features, node_types=names), classes
+    return Graph.from_edges(np.column_stack(endpoints), num_nodes=nodes, features=features, node_types=names), classes
 
 
 def main(argv: Sequence[str] | None = None) -> int:

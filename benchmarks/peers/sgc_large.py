@@ -22,19 +22,19 @@ def main() -> None:
     """Propagate, train and score."""
     tool, folder = sys.argv[1], Path(sys.argv[2])
     edges = [pq.read_table(path) for path in sorted(folder.glob("edges-*.parquet"))]
-    ends = np.stack([np.concatenate([table[name].to_numpy() for table in edges]) for name in ("source", "target")])
+    edge_index = np.stack([np.concatenate([table[name].to_numpy() for table in edges]) for name in ("source", "target")])
     del edges
-    x = (scipy_sgc if tool == "scipy" else pyg_sgc)(ends, np.load(folder / "x.npy"))
+    x = (scipy_sgc if tool == "scipy" else pyg_sgc)(edge_index, np.load(folder / "x.npy"))
     (train, y), (test, expected) = (labels(folder / f"{name}.csv") for name in ("labels", "test"))
     model = LogisticRegression(C=100, max_iter=300).fit(x[train], y)
     print(model.score(x[test], expected))
 
 
-def scipy_sgc(ends: Any, x: Any) -> Any:
+def scipy_sgc(edge_index: Any, x: Any) -> Any:
     """Return S^K X with S = D^(−½) (A + I) D^(−½)."""
     import scipy.sparse as sp
 
-    count, (source, target) = len(x), ends
+    count, (source, target) = len(x), edge_index
     half = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(count, count))
     rows = half + half.T + sp.eye_array(count, dtype=np.float32, format="csr")
     rows.data[:] = 1
@@ -45,13 +45,13 @@ def scipy_sgc(ends: Any, x: Any) -> Any:
     return x
 
 
-def pyg_sgc(ends: Any, x: Any) -> Any:
+def pyg_sgc(edge_index: Any, x: Any) -> Any:
     """Return the same with the sparse matrix of PyG, without a row for each edge."""
     import torch
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
     from torch_geometric.utils import coalesce, to_torch_csr_tensor, to_undirected
 
-    edges = coalesce(to_undirected(torch.from_numpy(ends)))
+    edges = coalesce(to_undirected(torch.from_numpy(edge_index)))
     edges, weights = gcn_norm(edges, num_nodes=len(x))
     rows, features = to_torch_csr_tensor(edges, weights, (len(x), len(x))), torch.from_numpy(x)
     for _ in range(HOPS):

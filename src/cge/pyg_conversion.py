@@ -18,7 +18,7 @@ def hetero_parts(data: Any, directed: bool | None) -> dict[str, Any]:
     relations = [tuple(map(str, each)) for each in data.edge_types]
     sizes = {name: _num_nodes(data, name, relations) for name in map(str, data.node_types)}
     first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
-    ends, types, weights, attributes = [], [], [], {}
+    endpoints, types, weights, attributes = [], [], [], {}
     for relation in relations:
         store, (start, name, end) = data[relation], relation
         edge_index = _edge_index(store, relation)
@@ -26,15 +26,15 @@ def hetero_parts(data: Any, directed: bool | None) -> dict[str, Any]:
             if column.size and not 0 <= column.min() <= column.max() < sizes.get(node_type, 0):
                 problem = f"the edges {format_value(relation)} contain a node beyond the {sizes.get(node_type, 0):,}"
                 raise InputError(f"{problem} of the type {format_value(node_type)}")
-        ends.append(edge_index + np.array([[first[start]], [first[end]]]))
+        endpoints.append(edge_index + np.array([[first[start]], [first[end]]]))
         types += [name] * edge_index.shape[1]
         weight, attribute = getattr(store, "edge_weight", None), getattr(store, "edge_attr", None)
         weights.append(None if weight is None else checks.to_numpy(weight).reshape(-1))
         if attribute is not None:
-            attributes[len(ends) - 1] = checks.to_numpy(attribute).reshape(edge_index.shape[1], -1)
-    counts = [pairs.shape[1] for pairs in ends]
+            attributes[len(endpoints) - 1] = checks.to_numpy(attribute).reshape(edge_index.shape[1], -1)
+    counts = [pairs.shape[1] for pairs in endpoints]
     ids = np.array([f"{name}:{number}" for name, size in sizes.items() for number in range(size)], object)
-    pairs = np.concatenate([np.empty((2, 0), np.int64), *ends], axis=1)
+    pairs = np.concatenate([np.empty((2, 0), np.int64), *endpoints], axis=1)
     parts: dict[str, Any] = {"edges": (ids[pairs[0]], ids[pairs[1]]), "node_ids": ids}
     parts["node_types"] = [name for name, size in sizes.items() for _ in range(size)]
     parts["features"] = {

@@ -460,8 +460,8 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     draw, count = np.random.default_rng(2), 10_000
-    ends = draw.integers(0, 2 * SIZE, (count, 3))
-    lines = [f"n{k},{NAMES[end]}" for k in range(count) for end in ends[k]]
+    targets = draw.integers(0, 2 * SIZE, (count, 3))
+    lines = [f"n{k},{NAMES[target]}" for k in range(count) for target in targets[k]]
     Path("edges.csv").write_text("\n".join(["source,target", *lines, ""]))
     values = draw.normal(size=(count, 3)).round(3)
     Path("new.csv").write_text(

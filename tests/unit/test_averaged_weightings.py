@@ -59,7 +59,7 @@ def test_named_weightings_and_label_propagation_are_not_averaged() -> None:
 def test_probabilities_are_the_mean_over_the_weightings() -> None:
     model = fitted()
     trained: Any = model.fitted_.ensemble
-    assert model.ensemble_ == [(member.weighting.name, "mlp") for member in trained]
+    assert model.ensemble_ == [(each.weighting.name, "mlp") for each in trained]
     assert model.ensemble_[0] == (model.weighting_, "mlp")
     assert len({weighting for weighting, _ in model.ensemble_}) == len(trained) > 1
     data, outputs = model.fitted_.data, []

@@ -163,8 +163,8 @@ def test_an_ensemble_averages_probabilities() -> None:
     np.testing.assert_allclose(part * np.linalg.norm(alone) / np.linalg.norm(part), alone, rtol=1e-4, atol=1e-6)
     assert used_vectors(three).shape == (NODES, 24)
     each = [
-        uncalibrated_probabilities(fitted.data, fitted.selection, [member], None, fitted.target, np.arange(NODES))
-        for member in fitted.ensemble
+        uncalibrated_probabilities(fitted.data, fitted.selection, [trained], None, fitted.target, np.arange(NODES))
+        for trained in fitted.ensemble
     ]
     assert not np.allclose(each[0], each[2])
     mean = metrics.scale_probabilities(np.mean(each, axis=0), fitted.temperature)

@@ -215,8 +215,8 @@ def test_random_edges_depend_on_the_seed() -> None:
 
 
 def test_random_edges_are_uniform() -> None:
-    ends = np.array(sorted(with_random_edges(ring(), 10.0, seed=0)[1])).ravel()
-    count = np.bincount(ends, minlength=61)
+    endpoints = np.array(sorted(with_random_edges(ring(), 10.0, seed=0)[1])).ravel()
+    count = np.bincount(endpoints, minlength=61)
     assert count.min() > 0.4 * count.mean()
     assert count.max() < 2 * count.mean()
 

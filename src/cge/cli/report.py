@@ -78,13 +78,13 @@ def report(
     size = write_page(model, out, title=title, test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
         rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
-        diagram = None if scored is None else scored.reliability()
+        diagram, target = None if scored is None else scored.reliability(), model.fitted_.target
         result = {
             "file": out,
             "bytes": size,
             "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
-            "metric": model.fitted_.target.metric,
-            "accuracy": plain_rows(rows),
+            "metric": target.metric,
+            target.score_key: plain_rows(rows, target.score_key),
             "calibration_error": diagram and diagram["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, file_option, flag_option
 from cge.cli.graph_options import LabelOptions, label_arguments
@@ -12,8 +12,10 @@ from cge.cli.option_groups import takes_options
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table
 from cge.errors import format_text
 
-_SCORES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "r2": "R²"}
-_OTHER = {
+if TYPE_CHECKING:
+    from cge.targets import Target
+
+_TITLES = {
     "macro_f1": "macro-F1",
     "log_loss": "log loss",
     "calibration_error": "calibration error",
@@ -58,10 +60,10 @@ def score(
     if as_json:
         print_json({"folder": folder, "labels": labels, "nodes": len(scored.nodes), **scores, "notes": notes})
     elif quiet:
-        print(next(value for name, value in scores.items() if name in _SCORES))
+        print(scores[scored.target.score_key])
     else:
         print_notes(notes)
-        _print(scores, len(scored.nodes))
+        _print(scores, len(scored.nodes), scored.target)
 
 
 def _number(value: Any) -> Any:
@@ -71,12 +73,15 @@ def _number(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print(scores: dict[str, Any], nodes: int) -> None:
-    name = next(name for name in scores if name in _SCORES)
+def _print(scores: dict[str, Any], nodes: int, target: Target) -> None:
     low, high = (_text(bound) for bound in scores["interval"])
-    main = f"{_text(scores[name])} (95 % confidence interval {low} to {high})"
-    others = [(title, _text(scores[key])) for key, title in _OTHER.items() if key in scores]
-    print_pairs([("test nodes", f"{nodes:,}"), (_SCORES[name], main), *others])
+    main = f"{_text(scores[target.score_key])} (95 % confidence interval {low} to {high})"
+    others = [
+        (_TITLES.get(name, name.replace("_", " ")), _text(value))
+        for name, value in scores.items()
+        if name not in (target.score_key, "interval", "classes", "confusion")
+    ]
+    print_pairs([("test nodes", f"{nodes:,}"), (target.metric, main), *others])
     classes, confusion = scores.get("classes"), scores.get("confusion")
     if classes is None:
         return

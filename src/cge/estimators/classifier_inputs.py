@@ -125,11 +125,11 @@ def classifier_inputs(
     rows: Array,
 ) -> ClassifierInputs:
     """Return the inputs of classifiers for some nodes; `labels` are nodes whose labels are propagated, and a matrix."""
-    weightings, label_scores = {member.weighting.name: member.weighting for member in classifiers}, None
+    weightings, label_scores = {each.weighting.name: each.weighting for each in classifiers}, None
     propagations = {name: weighting.propagation(data) for name, weighting in weightings.items()}
     if selection.label_propagation and labels is not None:
         label_scores = selection.weighting.propagate_labels(data, *labels, target, rows)[rows]
-    projected = tuple(_projected(data, member, propagations[member.weighting.name], rows) for member in classifiers)
+    projected = tuple(_projected(data, each, propagations[each.weighting.name], rows) for each in classifiers)
     reach_inputs = partial(_reach_inputs, data, [*weightings.values()], [*propagations.values()], rows)
     neighborhoods = partial(_neighborhoods, data, propagations[classifiers[0].weighting.name], rows)
     return ClassifierInputs(projected, label_scores, reach_inputs, neighborhoods)

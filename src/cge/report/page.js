@@ -348,9 +348,9 @@
     if (alone && alone[key] !== data.nodes.predicted[key])
       card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over all classifiers.`, "caption"));
     const paths = data.paths[key];
-    const ends = data.endpoints[key];
+    const endpoints = data.endpoints[key];
     const legend = make("ul", undefined, "classes");
-    for (const classIndex of new Set([key, ...paths.flatMap((path) => path[0]), ...ends.map((end) => end[0])].map((node) => data.nodes.color_class[node]))) {
+    for (const classIndex of new Set([key, ...paths.flatMap((path) => path[0]), ...endpoints.map((row) => row[0])].map((node) => data.nodes.color_class[node]))) {
       const item = make("li");
       const dot = make("span", "", "dot");
       dot.style.background = color(classIndex);
@@ -368,17 +368,17 @@
       row.append(drawing, numbers);
       return row;
     };
-    if (ends.length) {
+    if (endpoints.length) {
       card.append(make("h4", "Endpoints of paths"));
-      const largest = Math.max(...ends.map(([, inputs, label]) => Math.abs(inputs + label)));
-      for (const [end, inputs, label] of ends) {
+      const largest = Math.max(...endpoints.map(([, inputs, label]) => Math.abs(inputs + label)));
+      for (const [endpoint, inputs, label] of endpoints) {
         const parts = [inputs ? `${inputsKind} ${signed(inputs)}` : "", label ? `label ${signed(label)}` : ""].filter(Boolean);
         const text = `contribution ${signed(inputs + label)}` + (parts.length > 1 || label ? ` (${parts.join(", ")})` : "");
-        const name = make("span", short(data.nodes.id[end], 40), "end");
+        const name = make("span", short(data.nodes.id[endpoint], 40), "end");
         const dot = make("span", "", "dot");
-        dot.style.background = color(data.nodes.color_class[end]);
+        dot.style.background = color(data.nodes.color_class[endpoint]);
         name.prepend(dot);
-        if (data.nodes.is_training[end]) name.append(make("span", ` training label: ${labelText(end)}`, "caption"));
+        if (data.nodes.is_training[endpoint]) name.append(make("span", ` training label: ${labelText(endpoint)}`, "caption"));
         card.append(numbersRow(name, text, inputs + label, largest));
       }
     }

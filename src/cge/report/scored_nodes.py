@@ -82,11 +82,14 @@ class ScoredNodes:
         ]
 
 
-def plain_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of scores for JSON, without gains and without scores that are not defined, as R² of equal labels."""
-    names = ("method", "accuracy", "interval")
+def plain_rows(rows: Sequence[dict[str, Any]], score_key: str = "accuracy") -> list[dict[str, Any]]:
+    """Return rows of scores for JSON, without gains and without scores that are not defined, as R² of equal labels.
+
+    The score of each method is under `score_key`.
+    """
+    names = {"method": "method", "accuracy": score_key, "interval": "interval"}
     defined = [row for row in rows if np.isfinite([row["accuracy"], *row["interval"]]).all()]
-    return [{name: row[name] for name in names} for row in defined]
+    return [{key: row[name] for name, key in names.items()} for row in defined]
 
 
 def score_summary(scored: ScoredNodes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cge.arrays import Array
+from cge.errors import InputError
 from cge.graph import Graph
 from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
@@ -28,17 +29,26 @@ __all__ = [
     "TargetTexts",
     "class_target",
     "encode_target",
+    "register_target",
     "restore_target",
 ]
 
 TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
-TASKS = {"classification": "of nodes, single-label or multilabel", "regression": "a number for each node"}
+# What `CGE(task=...)` accepts: the kind of a target, or "classification", where the form of the labels says which.
+TASKS = {"classification": "of nodes, single-label or multilabel", Regression.kind: "a number for each node"}
+
+
+def register_target(target: type[Target], description: str) -> None:
+    """Add a kind of target to the tables, so that `CGE(task=kind)` accepts it and `cge.load` restores it."""
+    if target.kind in TASKS or target.kind in TARGETS:
+        raise InputError(f"there is already a kind of target {target.kind!r}; choose another name")
+    TARGETS[target.kind], TASKS[target.kind] = target, description
 
 
 def encode_target(graph: Graph, y: Any, name: str, task: str = "classification") -> tuple[Array, Target]:
     """Return labels as users write them as an array for all nodes, and the target they are of."""
-    if task == "regression":
-        return Regression.from_labels(graph, y, name)
+    if task != "classification":
+        return TARGETS[task].from_labels(graph, y, name)
     codes, classes = encode_labels(graph, y, name)
     return codes, class_target(codes, classes)
 

@@ -12,7 +12,7 @@ from cge.arrays import Array
 from cge.graph import Graph
 from cge.metrics import accuracy, micro_f1
 from cge.models.backends import Values, sigmoid, softmax
-from cge.targets.label_encoding import class_numbers, members
+from cge.targets.label_encoding import class_numbers, indicator_matrix
 from cge.targets.score_intervals import f1_interval, wilson_interval
 from cge.targets.target import Target, same_shape
 from cge.targets.texts import MULTILABEL, TargetTexts
@@ -269,7 +269,7 @@ class MultiLabel(Target):
 
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return micro-F1."""
-        return micro_f1(predicted > 0, same_shape(members(labels, self.classes), predicted) > 0)
+        return micro_f1(predicted > 0, same_shape(indicator_matrix(labels, self.classes), predicted) > 0)
 
     def score_outputs(self, outputs: Array, matrix: Array) -> float:
         """Return micro-F1."""

@@ -43,10 +43,10 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
     return _encode(values, np.arange(graph.num_nodes), graph.num_nodes, what, classes)
 
 
-def members(labels: Any, classes: Array) -> Array:
+def indicator_matrix(labels: Any, classes: Array) -> Array:
     """Return several labels per node, rows of zeros and ones or lists of classes, as zeros and ones, `(k, c)`.
 
-    >>> members([["b"], ["a", "b"]], np.array(["a", "b"])).tolist()
+    >>> indicator_matrix([["b"], ["a", "b"]], np.array(["a", "b"])).tolist()
     [[0, 1], [1, 1]]
     """
     if isinstance(labels, np.ndarray) and labels.ndim == 2:

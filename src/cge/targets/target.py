@@ -55,6 +55,12 @@ class Target(Presentation):
         """Return the target that a model folder stores."""
         return cls(classes)
 
+    @classmethod
+    def from_labels(cls, graph: Graph, y: Any, name: str) -> tuple[Array, Self]:
+        """Return labels as users write them as an array for all nodes, and their target."""
+        labels, classes = encode_labels(graph, y, name)
+        return labels, cls(classes)
+
     def check(self, labels: Array) -> None:  # noqa: ARG002 - for other kinds
         """Refuse training labels that nothing can be learned from."""
         if len(self.classes) < 2:

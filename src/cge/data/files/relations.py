@@ -41,13 +41,13 @@ def load_relations(files: Mapping[str, FilePath], options: EdgeOptions) -> EdgeT
     counts = [len(table.source) for table in tables]
     parts = [part for table in tables for part in (table.ids[table.source], table.ids[table.target])]
     codes, ids = factorize(np.concatenate(parts))
-    ends = np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
+    endpoints = np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
     weights = None
     if any(table.weights is not None for table in tables):
         weights = np.concatenate([np.ones(len(t.source)) if t.weights is None else t.weights for t in tables])
     return EdgeTable(
-        np.concatenate(ends[::2]),
-        np.concatenate(ends[1::2]),
+        np.concatenate(endpoints[::2]),
+        np.concatenate(endpoints[1::2]),
         ids,
         tables[0].layout,
         weights,
