@@ -22,7 +22,9 @@ def main() -> None:
     """Propagate, train and score."""
     tool, folder = sys.argv[1], Path(sys.argv[2])
     edges = [pq.read_table(path) for path in sorted(folder.glob("edges-*.parquet"))]
-    edge_index = np.stack([np.concatenate([table[name].to_numpy() for table in edges]) for name in ("source", "target")])
+    edge_index = np.stack(
+        [np.concatenate([table[name].to_numpy() for table in edges]) for name in ("source", "target")]
+    )
     del edges
     x = (scipy_sgc if tool == "scipy" else pyg_sgc)(edge_index, np.load(folder / "x.npy"))
     (train, y), (test, expected) = (labels(folder / f"{name}.csv") for name in ("labels", "test"))

@@ -13,6 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, f1_score, mean_absolute_error, r2_score
 
 import cge
+from cge.cli.fit_output import fit_summary
 from cge.cli.main import run
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.explanation_mixin import labels_of, uniform_copy
@@ -106,6 +107,16 @@ def test_predictions(fitted: tuple[str, Path], capsys: pytest.CaptureFixture[str
         assert [row["class"] for row in table] == ["; ".join(each) for each in names]
     else:
         assert [row["class"] for row in rows] == [row["class"] for row in table] == predicted.tolist()
+
+
+def test_the_validation_score_is_that_of_the_predictions(fitted: tuple[str, Path]) -> None:
+    kind, folder = fitted
+    model = cge.load(folder / "model")
+    score = model.score(VALIDATION.tolist(), true_labels(kind, VALIDATION))
+    summary = fit_summary(model, "", 0.0)
+    assert summary["validation_accuracy"] == pytest.approx(score, abs=1e-6)
+    text = f"{score:.3f}" if kind != "single-label" else f"{score:.1%}"
+    assert f"validation {summary['metric']} {text}" in repr(model)
 
 
 def test_scores(fitted: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +213,7 @@ def test_the_report(fitted: tuple[str, Path], capsys: pytest.CaptureFixture[str]
     metric = {"regression": "R²", "multilabel": "micro-F1"}.get(kind, "accuracy")
     assert result["metric"] == metric
     key = {"regression": "r2", "multilabel": "micro_f1"}.get(kind, "accuracy")
-    assert result["accuracy"][0] == {"method": "cge", "accuracy": scores[key], "interval": scores["interval"]}
+    assert result[key][0] == {"method": "cge", key: scores[key], "interval": scores["interval"]}
     assert (result["calibration_error"] is None) == (kind == "regression")
     model = cge.load(folder / "model")
     contents = report_contents(model)

@@ -46,10 +46,10 @@ class Counts(Regression):
         equal_to="as good in D² as",
     )
 
-    def loss(self, scores: Any, labels: Any, class_weights: Any = None) -> Any:  # noqa: ARG002
+    def loss(self, scores: Any, labels: Any, class_weights: Any = None) -> Any:
         return (scores[:, 0].exp() - labels / self.mean * scores[:, 0]).mean()
 
-    def constant_loss(self, labels: Any, class_weights: Any = None) -> float:  # noqa: ARG002
+    def constant_loss(self, labels: Any, class_weights: Any = None) -> float:
         rate = float(labels.double().mean()) / self.mean
         return rate - rate * np.log(rate)
 

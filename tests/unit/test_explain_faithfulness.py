@@ -123,6 +123,27 @@ def test_with_all_paths_the_probability_is_that_of_predict_proba(multilabel: boo
         np.testing.assert_allclose(curves.random_insertion[:, 1], confidence, atol=1e-5)
 
 
+@pytest.mark.parametrize("label_propagation", [False, True])
+@pytest.mark.parametrize("kind", ["multilabel", "regression"])
+def test_without_deletion_a_curve_is_the_prediction(kind: str, label_propagation: bool) -> None:
+    values = 40 + 10.0 * TRUE_LABELS + np.arange(40) / 10
+    several = np.column_stack([TRUE_LABELS == 0, np.arange(40) % 2]).astype(int)
+    labeled, nodes = np.arange(40) % 3 != 2, [2, 8, 32]
+    y: Any = several * labeled[:, None] if kind == "multilabel" else np.where(labeled, values, np.nan)
+    task = "regression" if kind == "regression" else "classification"
+    options = {"label_propagation": label_propagation, "validation_fraction": 0.0, "max_epochs": 15, "task": task}
+    model = quick_cge("degree", classifier="mlp", hops=1, **options).fit(with_sparse_features(two_groups()), y)
+    curves, predicted = model.faithfulness(nodes, fractions=[0.0, 0.5, 1.0]), model.predict(nodes)
+    if kind == "multilabel":
+        top = model.predict_proba(nodes).argmax(1)
+        assert ((curves.deletion[:, 0] > 0.5) == predicted[np.arange(3), top]).all()
+        predicted = model.predict_proba(nodes)[np.arange(3), top]
+    assert curves.deletion[:, 0] == pytest.approx(predicted, rel=1e-5)
+    assert curves.by_weight_insertion[:, 2] == pytest.approx(predicted, rel=1e-5)
+    assert (np.abs(curves.deletion[:, 2] - predicted) > 1e-3).all()
+    assert curves.deletion[:, 2] == pytest.approx(curves.insertion[:, 0], rel=1e-5)
+
+
 def test_with_two_classifiers_the_probability_is_that_of_one() -> None:
     model = quick_cge("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=8).fit(
         with_sparse_features(two_groups()), partial_labels()

@@ -257,6 +257,9 @@ def test_commands(files, tmp_path, capsys, monkeypatch):
     assert result["nodes"] == 400
     assert result["peak_bytes"] > 0
     assert "fitted out of core" in result["notes"][0]
+    validation = labels_of(files, "validation")
+    score = cge.load("model").score(list(validation), list(validation.values()))
+    assert result["validation_accuracy"] == pytest.approx(score)
     assert run(["fit", graph, *labels, "--max-epochs", "20", "--out-of-core", "--out", "again"]) == 0
     assert "60, validated by 3-fold cross-validation\n" in capsys.readouterr().out
     assert run(["predict", "model", "--out", "parts", "--quiet"]) == 0

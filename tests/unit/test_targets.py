@@ -201,9 +201,54 @@ def test_groups_of_nodes_by_color() -> None:
     assert groups.of_outputs(np.array([[-7.0], [19.8], [1000.0]])).tolist() == [0, 1, 4]
     assert groups.texts(np.array([[2.5], [np.nan]])) == ["2.5", ""]
     assert NUMBERS.groups(np.empty((0, 1))).of_outputs(known[:2]).tolist() == [0, 0]
+    assert NUMBERS.groups(np.array([[7.0], [7.0]])).names == ["all values"]
     classes = SINGLE.groups(np.eye(3))
     assert (classes.names, classes.texts(SCORES)) == (["a", "b", "c"], None)
     assert np.array_equal(classes.of_outputs(SCORES), SCORES.argmax(1))
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "digits"),
+    [
+        (40.71 + np.arange(50) * 1e-6, "below 40.71001", 7),
+        (1.7e9 + np.arange(50), "below 1.70000001e+09", 9),
+        (-1 - np.arange(50) * 2.0**-52, "below −1.000000000000009", 16),
+    ],
+)
+def test_bounds_of_groups_have_as_many_digits_as_distinguish_them(values: Any, first: str, digits: int) -> None:
+    groups = NUMBERS.groups(values[:, None])
+    assert groups.names[0] == first
+    assert len(set(groups.names)) == len(groups.names) == 5
+    bounds = [float(name.split()[-1].replace("−", "-")) for name in groups.names]
+    assert bounds[:4] == sorted(set(bounds[:4]))
+    assert groups.texts(values[:1, None]) == [f"{values[0]:.{digits}g}".replace("-", "−")]
+
+
+@pytest.mark.parametrize("values", [[0, 1], [0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1], [1, 2, 2, 2, 2, 9], [3], [0, 1, 2]])
+def test_no_group_of_values_is_empty(values: Any) -> None:
+    matrix = np.array(values, float)[:, None]
+    groups = NUMBERS.groups(matrix)
+    counts = groups.of_labels(matrix).sum(0)
+    assert len(counts) == len(groups.names)
+    assert counts.min() > 0
+    assert counts.sum() == len(values)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b"], "labels must hold numbers, found 'a'"),
+        ([1.0, float("nan")], "labels must hold a number for each node, found nan"),
+        ([1.0, None], "labels must hold a number for each node, found None"),
+        ([1.0, float("inf")], "labels must hold finite numbers"),
+        ([[1.0], [2.0, 3.0]], "labels must hold numbers"),
+        ([1.0], r"labels must have shape \(2,\), like the predictions, found shape \(1,\)"),
+    ],
+)
+def test_scores_of_numbers_need_a_number_for_each_node(labels: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        NUMBERS.score_predictions(np.array([1.0, 2.0]), labels)
+    assert NUMBERS.score_predictions(np.array([1.0, 2.0]), ["1", 3]) == pytest.approx(r2_score([1, 3], [1, 2]))
 
 
 def test_propagated_labels_become_a_posterior_log_odds_or_a_weighted_mean() -> None:

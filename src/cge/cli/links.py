@@ -59,7 +59,11 @@ def links(
         kind = model.node_ids_.dtype
         columns = [np.array([row[side] for row in rows], kind) for side in (0, 1)]
         endpoints: Any = columns if kind.kind == "i" else [checked_texts(column) for column in columns]
-        table = {"source": endpoints[0], "target": endpoints[1], "score": np.array([row.score for row in rows], np.float32)}
+        table = {
+            "source": endpoints[0],
+            "target": endpoints[1],
+            "score": np.array([row.score for row in rows], np.float32),
+        }
         write_predictions(out, table, lambda: full, exact=no_escape)
         notes = [] if no_escape or not out.lower().endswith((".csv", ".tsv")) else escape_note(table)
     if as_json:
