@@ -2,9 +2,9 @@
 
 Every baseline gets the labels that the default gets. With validation labels they select the settings, the number of
 epochs, and whether class scores are shifted to the class frequencies of the validation labels, by the rule of
-`CGE(prior_correction="auto")`. Without, three stratified folds of the training labels select the settings by their
-pooled predictions, and the baseline is trained again on all training labels; where fewer than five labels can be held
-out (one per class), it has the setting in the middle of its grid.
+`CGE(prior_correction="auto")`. Without, three stratified folds of the training labels select the settings by the
+predictions of all folds, and the baseline is trained again on all training labels; where fewer than five labels can be
+held out (one per class), it has the setting in the middle of its grid.
 """
 
 from __future__ import annotations
@@ -184,19 +184,19 @@ def _tuned_on_validation(
 
 
 def _cross_validated(baseline: Baseline, shared: SharedInputs, task: TaskLabels, seed: int) -> Any:
-    """Return the setting with the best pooled predictions of held-out training labels."""
+    """Return the setting with the best predictions of the held-out training labels of all folds."""
     folds = list(_folds(task, seed))
-    held_out = np.concatenate([fold.validation for fold in folds]) if folds else np.empty(0, np.int64)
-    if len(held_out) < MIN_VALIDATION:
+    held_out_idx = np.concatenate([fold.validation for fold in folds]) if folds else np.empty(0, np.int64)
+    if len(held_out_idx) < MIN_VALIDATION:
         return baseline.middle
-    pooled: dict[int, list[Array]] = {}
+    scores: dict[int, list[Array]] = {}
     settings: dict[int, list[Any]] = {}
     for fold in folds:
         for number, (setting, probabilities) in enumerate(baseline.outputs(shared, fold, seed)):
-            pooled.setdefault(number, []).append(_scores(probabilities[fold.validation], task.target.multilabel))
+            scores.setdefault(number, []).append(_scores(probabilities[fold.validation], task.target.multilabel))
             settings.setdefault(number, []).append(setting)
-    labels = task.codes[held_out]
-    best = max(pooled, key=lambda number: _rank(np.concatenate(pooled[number]), labels, task))
+    labels = task.codes[held_out_idx]
+    best = max(scores, key=lambda number: _rank(np.concatenate(scores[number]), labels, task))
     return _common_setting(settings[best])
 
 

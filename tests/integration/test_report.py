@@ -826,12 +826,12 @@ def test_settings_without_effect_are_left_out() -> None:
 
     augmentation = {"n_augmentations", "drop_node", "drop_feature", "dropout", "consistency_weight", "sharpening"}
     optimization = {"learning_rate", "weight_decay", "max_epochs", "patience"}
-    held_out = {"validation_fraction", "refit"}
+    of_validation = {"validation_fraction", "refit"}
     validation = partial_labels(TRUE_LABELS, 4)
     logistic = settings_of("logistic-unit", validation)
-    assert logistic.keys() & (augmentation | optimization | held_out | {"dim"}) == set()
+    assert logistic.keys() & (augmentation | optimization | of_validation | {"dim"}) == set()
     mlp = settings_of("mlp", None)
-    assert (augmentation | optimization | held_out | {"dim"}) - mlp.keys() == {"sharpening"}
+    assert (augmentation | optimization | of_validation | {"dim"}) - mlp.keys() == {"sharpening"}
     assert settings_of("mlp", validation, consistency_weight=1.0)["sharpening"] == "0.1"
     assert (augmentation | {"dim"}) - settings_of("sparse", validation).keys() == {"dim", "dropout"}
 

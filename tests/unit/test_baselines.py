@@ -154,19 +154,19 @@ def test_every_classifier_predicts(model: BaselineClassifier) -> None:
 
 def test_without_validation_labels_a_fifth_selects_and_is_then_used(model: BaselineClassifier) -> None:
     graph, y = groups_with_sparse_features(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES])
-    held_out = clone(model).fit(graph, y)
-    assert held_out.labels_seen_ == {"train": 20, "outer": 0, "validation": 4}
+    refitted = clone(model).fit(graph, y)
+    assert refitted.labels_seen_ == {"train": 20, "outer": 0, "validation": 4}
     seed = model.get_params().get("random_state", 0)
     train_idx, validation_idx = hold_out(y, np.sort(np.r_[TRAIN_NODES, VALIDATION_NODES]), 0.2, seed)
     assert len(validation_idx) == 4
     by_hand, labels = clone(model), task_labels(graph, y)
     _, choice = by_hand._train(graph, replace(labels, train=train_idx, validation=validation_idx))
     probabilities, _ = by_hand._train(graph, replace(labels, choice=choice))
-    assert probabilities.astype(np.float32).tobytes() == held_out.predict_proba().tobytes()
+    assert probabilities.astype(np.float32).tobytes() == refitted.predict_proba().tobytes()
     fewer = clone(model).fit(graph, labels_at(train_idx), labels_at(validation_idx))  # four labels less for training
-    assert fewer.predict_proba().tobytes() != held_out.predict_proba().tobytes()
+    assert fewer.predict_proba().tobytes() != refitted.predict_proba().tobytes()
     unlabeled = clone(model).fit(graph, y, np.full(40, -1))
-    assert unlabeled.predict_proba().tobytes() == held_out.predict_proba().tobytes()
+    assert unlabeled.predict_proba().tobytes() == refitted.predict_proba().tobytes()
 
 
 def test_few_labels_are_all_for_training(model: BaselineClassifier) -> None:

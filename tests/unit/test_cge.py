@@ -212,8 +212,8 @@ def test_flat_names_lead_to_the_groups_and_back() -> None:
         again = make_estimator(kind, flat_params(changed))
         assert flat_params(again) == flat_params(changed)
         assert (again.dim, again.training, again.outer_problem) == (9, training(patience=7), outer(weighting_lr=0.5))
-        with pytest.raises(cge.CgeError, match=f"{kind.__name__} has no setting 'rounds'; it has "):
-            make_estimator(kind, {"rounds": 3})
+        with pytest.raises(cge.CgeError, match=f"{kind.__name__} has no setting 'epochs'; it has "):
+            make_estimator(kind, {"epochs": 3})
 
 
 # ---------------------------------------------------------------------- trained models
@@ -240,7 +240,7 @@ def test_a_trained_model(fitted: Any) -> None:
 def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     model: FittedModel = fitted.fitted_
     members = [name for name in [*vars(FittedModel), *FittedModel.__annotations__] if not name.startswith("_")]
-    assert len(members) == 27
+    assert len(members) == 28
     assert [name for name in members if not hasattr(model, name)] == []
     assert model.graph is fitted.graph_
     assert (model.target.multilabel, model.weighting_name) == (False, fitted.weighting_)

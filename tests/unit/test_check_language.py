@@ -18,6 +18,7 @@ SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "check_langu
         ("the selection labels judge each challenger", ["selection labels", "judge", "challenger"]),
         ("cge fit --threads 2 --held-out 0.2", ["--threads", "--held-out"]),
         ("best_round_, on_round, compared_, worth()", ["best_round_", "on_round", "compared_", "worth("]),
+        ("CGE(folds=3) and Task(folds=[nodes])", ["folds="]),
         ("Additions with a payload", ["Additions", "payload"]),
         ("weighting='uniform'; best_epoch_; held-out nodes; heated_by; twinkle; measure; `n_jobs=2`", []),
         ("classifier='mlp', search_results_, GraphUpdate, validation labels, probability, temperature", []),
@@ -49,11 +50,25 @@ def test_retired_words_for_established_terms(tmp_path: Path) -> None:
     assert sorted(places) == [(1, "leaders", "use ensemble"), (2, "heat", "use temperature")]
 
 
-def test_tests_are_scanned_for_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_are_scanned_for_names_and_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_one.py").write_text("found = 1\nvoting = 'label_votes'\n")
     monkeypatch.setitem(SCRIPT["files"].__globals__, "ROOT", tmp_path)
     (tmp_path / "README.md").write_text("")
     (tmp_path / "CONTRIBUTING.md").write_text("best_round_\n")
     places = [(place.path.name, place.line, place.name) for place in SCRIPT["places"]()]
-    assert places == [("CONTRIBUTING.md", 1, "best_round_"), ("test_one.py", 1, "found")]
+    assert places == [
+        ("test_one.py", 2, "voting"),
+        ("test_one.py", 2, "label_votes"),
+        ("CONTRIBUTING.md", 1, "best_round_"),
+        ("test_one.py", 1, "found"),
+    ]
+
+
+def test_a_name_is_allowed_in_one_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCRIPT["files"].__globals__, "ROOT", tmp_path)
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+    for name in ("test_store", "test_other", "test_check_language"):
+        (tmp_path / "tests" / "unit" / f"{name}.py").write_text("'facts'\n'heat'\n")
+    places = {(place.path.stem, place.name) for place in SCRIPT["places"]()}
+    assert places == {("test_store", "heat"), ("test_other", "facts"), ("test_other", "heat")}

@@ -23,26 +23,26 @@ from tests.fixtures import TRUE_LABELS, multilabel_targets, partial_labels, quic
 SETTINGS: dict[str, Any] = {"label_propagation": False, "classifier": "mlp"}
 
 
-def held_out(labels: Any, **settings: Any) -> list[tuple[Any, Any]]:
+def label_splits(labels: Any, **settings: Any) -> list[tuple[Any, Any]]:
     return task_labels(two_groups(), labels).cross_fit(quick_cge(**settings))
 
 
 def test_every_label_is_held_out_once_but_those_of_lonely_classes() -> None:
     labels = TRUE_LABELS.copy()
     labels[6] = 5  # the only label of its class
-    folds = held_out(labels)
+    folds = label_splits(labels)
     assert len(folds) == 3
-    pooled = np.concatenate([held for _, held in folds])
-    assert sorted(pooled.tolist()) == [node for node in range(40) if node != 6]
+    all_held_out_idx = np.concatenate([held_out_idx for _, held_out_idx in folds])
+    assert sorted(all_held_out_idx.tolist()) == [node for node in range(40) if node != 6]
     for train_idx, held_out_idx in folds:
         assert sorted([*train_idx, *held_out_idx]) == list(range(40))
         assert set(labels[held_out_idx]) <= set(labels[train_idx])
 
 
 def test_one_split_is_enough_where_labels_are_many_or_nothing_is_trained_again() -> None:
-    assert not held_out(partial_labels(every=2), refit=False)
-    assert not held_out(partial_labels(every=2), validation_fraction=0.0)
-    assert not held_out(partial_labels())  # 14 labels
+    assert not label_splits(partial_labels(every=2), refit=False)
+    assert not label_splits(partial_labels(every=2), validation_fraction=0.0)
+    assert not label_splits(partial_labels())  # 14 labels
     graph = cge.Graph.from_edges([(node, node + 1) for node in range(299)])
     labels = task_labels(graph, np.arange(300) % 2)
     assert not labels.cross_fit(quick_cge())

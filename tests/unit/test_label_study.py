@@ -85,10 +85,10 @@ def test_one_label_per_class_takes_the_middle_setting(grouped_data: Dataset) -> 
         assert predict(name, SharedInputs(grouped_data), task, 0)[2] == BASELINES[name].middle
 
 
-def test_settings_are_selected_by_pooled_held_out_labels(
+def test_settings_are_selected_by_the_held_out_labels_of_all_folds(
     grouped_data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A setting is right about one class only, another about both: pooled folds select the other."""
+    """A setting is right about one class only, another about both: all folds together select the other."""
     calls: list[tuple[Any, int, int]] = []
     truth = np.eye(2)[grouped_data.labels]
 

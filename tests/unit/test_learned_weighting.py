@@ -15,7 +15,7 @@ from torch import Tensor
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.sparse_products import SparseFeatures
-from cge.targets import Task
+from cge.targets import MultiLabel, Task
 from cge.training.encoder_settings import OuterSettings
 from cge.training.learned_weighting import OuterProblem, OuterResult
 from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
@@ -93,8 +93,7 @@ def test_nothing_is_learned_from_random_labels_of_unequal_frequency() -> None:
 def test_weights_are_learned_from_multilabels() -> None:
     task = planted_task(typed=True, signal=0.5)
     matrix = torch.stack([task.labels == 0, task.labels == 1, task.labels == 1], dim=1).long()
-    changed: Any = {"labels": matrix, "classes": 3, "target": None}
-    result, coefficients, _ = learn(replace(task, **changed))
+    result, coefficients, _ = learn(replace(task, labels=matrix, target=MultiLabel(np.arange(3))))
     assert result.better_than_prior
     assert result.after < 0.5 * result.before
     assert coefficients["type within"] - coefficients["type across"] > 1
@@ -175,18 +174,18 @@ def state_of(classifier: MLPClassifier) -> list[tuple[bytes, bytes]]:
     return [(value.numpy().tobytes(), gradient.numpy().tobytes()) for value, gradient in pairs]
 
 
-@pytest.mark.parametrize("held_out", [0, 1, 2])
+@pytest.mark.parametrize("changed_fold", [0, 1, 2])
 @pytest.mark.usefixtures("one_thread")
-def test_the_labels_of_a_fold_do_not_train_its_classifier(held_out: int) -> None:
+def test_the_labels_of_a_fold_do_not_train_its_classifier(changed_fold: int) -> None:
     task = planted_task(typed=True, signal=0.5)
     flipped = task.labels.clone()
-    flipped[task.folds[held_out]] = 1 - flipped[task.folds[held_out]]
+    flipped[task.folds[changed_fold]] = 1 - flipped[task.folds[changed_fold]]
     original, other = make_problem(task, QUICK_OUTER), make_problem(replace(task, labels=flipped), QUICK_OUTER)
     for step in range(5):
         original._step(step, train_weights=False)
         other._step(step, train_weights=False)
         for fold, pair in enumerate(zip(original.classifiers, other.classifiers, strict=True)):
-            assert (state_of(pair[0]) == state_of(pair[1])) == (fold == held_out)
+            assert (state_of(pair[0]) == state_of(pair[1])) == (fold == changed_fold)
 
 
 def test_labels_outside_the_training_labels_do_not_matter() -> None:
@@ -240,10 +239,10 @@ def test_a_step_descends_the_held_out_loss_and_the_penalty(penalty: float) -> No
             for part in (classifier.weight, classifier.bias, classifier.score.weight, classifier.score.bias)
         )
         logits = torch.relu(operator @ (inputs_of(task).double() @ weight) + bias) @ score.T + shift
-        held_out, own = (
+        outer_losses, own = (
             -torch.log_softmax(scale * logits, 1)[ALL_NODES, task.labels] for scale in (torch.exp(log_scale), 1.0)
         )
-        outer_loss = outer_loss + (node_weights * held_out)[fold].sum() / node_weights[fold].sum() * len(fold) / 60
+        outer_loss = outer_loss + (node_weights * outer_losses)[fold].sum() / node_weights[fold].sum() * len(fold) / 60
         rest = torch.tensor(sorted(set(range(60)) - set(fold.tolist())))
         inner_loss = (node_weights * own)[rest].sum() / node_weights[rest].sum()
         inner_gradients.append(torch.autograd.grad(inner_loss, [weight, bias, score, shift], retain_graph=True))

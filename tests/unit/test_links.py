@@ -37,7 +37,7 @@ def pairs_of(links: Links, linked: bool) -> list[tuple[int, int]]:
 
 
 def check(graph: cge.Graph, split: LinkSplit, counts: tuple[int, int, int]) -> None:
-    """Nothing leaks: edges and negatives of all parts are apart, and what judges is in no graph."""
+    """Nothing leaks: edges and negatives of all parts are apart, and pairs that score a model are in no graph."""
     parts, whole = (split.train, split.validation, split.test), joined(graph)
     positive = [pairs_of(part, True) for part in parts]
     negative = [pairs_of(part, False) for part in parts]

@@ -341,7 +341,7 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.PaperCGE) -> Non
         cge.load(tmp_path, weighting=ConstantWeighting)
     manifest = tmp_path / "model.json"
     text = manifest.read_text()
-    for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"temperature":', '"heat":')):
+    for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"temperature":', '"warmth":')):
         assert old in text
         manifest.write_text(json.dumps(with_hash(json.loads(text.replace(old, new)))))
         with pytest.raises(cge.CgeError, match="does not hold a complete PaperCGE model"):
