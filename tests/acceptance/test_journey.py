@@ -9,7 +9,6 @@ import contextlib
 import csv
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -39,12 +38,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import cge
 from cge.cli.main import run
+from tests.integration.commands import subprocess_environment
 
 Array = npt.NDArray[Any]
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 FILES = ["edges.csv", "--node-list", "packages.txt", "--features", "words.npz", "--labels", "labels.csv"]
 QUICK = ["--max-epochs", "150", "--classifier", "mlp", "--weighting", "degree", "--label-propagation", "yes"]
 SECTIONS = {"libs": 120, "python": 80, "games": 40, "fonts": 20, "vcs": 10}  # skewed, as sections are
@@ -129,7 +128,7 @@ def home(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
     interrupted = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "cge", "fit", *FILES, *QUICK, "--out", "model"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env=subprocess_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -10,7 +10,6 @@ import pytest
 
 from tests.integration.commands import refused
 
-ROOT = Path(__file__).parents[2]
 SMALL_FIT = {
     "dim": 8,
     "walks_per_node": 2,

@@ -17,7 +17,7 @@ import pytest
 import cge
 from cge.cli import demo
 from cge.cli.main import run
-from tests.integration.commands import subprocess_environment
+from tests.integration.commands import json_of, subprocess_environment
 
 ROOT = Path(__file__).parents[2]
 HEADER_NOTE = (
@@ -206,15 +206,13 @@ def test_check_shows_graph_and_labels(tmp_path: Path, capsys: pytest.CaptureFixt
     output = capsys.readouterr().out
     assert "3 of 3" in output
     assert "2: x 2, y 1" in output
-    assert run(["check", str(tmp_path / "e.csv"), "--labels", str(tmp_path / "l.csv"), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, "check", str(tmp_path / "e.csv"), "--labels", str(tmp_path / "l.csv"))
     assert (result["graph"]["nodes"], result["labeled"], result["classes"]) == (3, 3, {"x": 2, "y": 1})
 
 
 def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["demo", "--max-epochs", "20", "--out", str(tmp_path / "demo")]
-    assert run([*words, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, *words)
     demo._print(cge.load_dataset("cora"), result)
     output = capsys.readouterr().out
     assert [line for line in output.split("\n") if line != line.rstrip()] == []
@@ -256,8 +254,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["datasets", "--json"]) == 0
-    result = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
+    result = {entry["name"]: entry for entry in json_of(capsys, "datasets")["datasets"]}
     assert len(result) == 17
     assert result["cora"]["location"] == "bundled"
     assert run(["datasets"]) == 0

@@ -17,6 +17,7 @@ import cge
 from cge.cli.main import run
 from cge.estimators.configs import make_estimator
 from cge.explain.explanation import TABLES, label_text, signed
+from tests.integration.commands import json_of
 
 EDGES = [
     ("=ann", "+bob"),
@@ -48,17 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def explain_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert run(["explain", *words, "--json"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    result: dict[str, Any] = json.loads(printed.out)
-    return result
-
-
 def test_without_a_node_the_weighting_is_described(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     comparison = cge.load(folder).compare_weighting()
-    result = explain_json(capsys, str(folder))
+    result = json_of(capsys, "explain", str(folder))
     assert {name: result[name] for name in comparison.to_dict()} == json.loads(json.dumps(comparison.to_dict()))
     assert result["weight_parameters"] == cge.load(folder).weight_parameters_
     assert run(["explain", str(folder)]) == 0
@@ -69,8 +62,8 @@ def test_comparison_with_uniform_weights(tmp_path: Path, capsys: pytest.CaptureF
     graph = cge.Graph.from_edges(EDGES)
     model = cge.CGE(weighting="degree", classifier="mlp", label_propagation=False, hops=1, training={"max_epochs": 5})
     model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
-    assert explain_json(capsys, str(tmp_path / "model"))["gain"] is None
-    gain = explain_json(capsys, str(tmp_path / "model"), "--train-uniform")["gain"]
+    assert json_of(capsys, "explain", str(tmp_path / "model"))["gain"] is None
+    gain = json_of(capsys, "explain", str(tmp_path / "model"), "--train-uniform")["gain"]
     assert gain == json.loads(json.dumps(model.compare_weighting(train_uniform=True).to_dict()))["gain"]
     assert gain["n_labels"] == 2
     assert gain["low"] < gain["high"]
@@ -146,13 +139,13 @@ def test_small_numbers_and_missing_labels() -> None:
 
 def test_json_is_the_complete_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load(folder)
-    result = explain_json(capsys, str(folder), "--node", "eve", "--top", "4", "--hop", "1")
+    result = json_of(capsys, "explain", str(folder), "--node", "eve", "--top", "4", "--hop", "1")
     assert result == {"folder": str(folder), **json.loads(json.dumps(model.explain("eve", top=4, hop=1).to_dict()))}
     assert {path["hops"] for path in result["paths"]} == {1}
-    pair = explain_json(capsys, str(folder), "--node", "eve", "--to", "fay")
+    pair = json_of(capsys, "explain", str(folder), "--node", "eve", "--to", "fay")
     assert pair["endpoint"] == "fay"
     assert {path["path"][-1] for path in pair["paths"]} == {"fay"}
-    whole = explain_json(capsys, str(folder), "--class", "=SUM(1)")
+    whole = json_of(capsys, "explain", str(folder), "--class", "=SUM(1)")
     assert (whole["node"], whole["predicted"], whole["num_nodes"]) == (None, "=SUM(1)", 3)
     assert len(whole["paths"]) <= 20
 
@@ -218,15 +211,14 @@ def test_a_table_of_sums(folder: Path, tmp_path: Path, capsys: pytest.CaptureFix
 def test_new_nodes_are_explained(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edges = tmp_path / "new.csv"
     edges.write_text("source,target\nzoe,eve\nzoe,fay\nyan,xi\n")
-    assert run(["predict", str(folder), "--graph", str(edges), "--nodes", "zoe", "--json"]) == 0
-    (predicted,) = json.loads(capsys.readouterr().out)["predictions"]
-    result = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "zoe")
+    (predicted,) = json_of(capsys, "predict", str(folder), "--graph", str(edges), "--nodes", "zoe")["predictions"]
+    result = json_of(capsys, "explain", str(folder), "--graph", str(edges), "--node", "zoe")
     assert (result["node"], result["predicted"], result["informed"]) == ("zoe", predicted["class"], True)
     probabilities = dict(zip(result["classes"], result["probabilities"], strict=True))
     assert probabilities == pytest.approx(predicted["probabilities"], abs=1e-6)
     assert {path["path"][0] for path in result["paths"]} == {"zoe"}
     assert result["by_labeled_node"]["rows"][0]["name"] == "eve"
-    unknown = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "yan")
+    unknown = json_of(capsys, "explain", str(folder), "--graph", str(edges), "--node", "yan")
     assert unknown["informed"] is False
     assert run(["explain", str(folder), "--graph", str(edges), "--node", "yan"]) == 0
     assert "There is no information about this node" in capsys.readouterr().out
@@ -254,20 +246,20 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
         assert (row["classifier_index"], row["num_classifiers"], row["classifier"]) == ("1", "3", "mlp")
     table = pq.read_table(tmp_path / "paths.parquet").to_pylist()
     assert {(row["classifier_index"], row["num_classifiers"], row["classifier"]) for row in table} == {(1, 3, "mlp")}
-    result = explain_json(capsys, str(tmp_path / "model"), "--node", "eve")
+    result = json_of(capsys, "explain", str(tmp_path / "model"), "--node", "eve")
     assert (result["classifier_index"], result["num_classifiers"], result["classifier"]) == (0, 3, "mlp")
 
 
 def test_another_class(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load(folder)
-    result = explain_json(capsys, str(folder), "--node", "eve", "--class", "=SUM(1)")
+    result = json_of(capsys, "explain", str(folder), "--node", "eve", "--class", "=SUM(1)")
     expected = model.explain("eve", target_class="=SUM(1)")
     assert result == {"folder": str(folder), **json.loads(json.dumps(expected.to_dict()))}
     assert (result["predicted"], result["predicted_all"], result["target_class"]) == ("plain", ["plain"], "=SUM(1)")
     assert [path["contribution"] for path in result["paths"]] == [
         path["contributions"]["=SUM(1)"] for path in result["paths"]
     ]
-    pair = explain_json(capsys, str(folder), "--node", "eve", "--to", "fay", "--class", "=SUM(1)")
+    pair = json_of(capsys, "explain", str(folder), "--node", "eve", "--to", "fay", "--class", "=SUM(1)")
     assert pair["target_class"] == "=SUM(1)"
     assert run(["explain", str(folder), "--node", "eve", "--class", "=SUM(1)"]) == 0
     first, second, third, *_ = capsys.readouterr().out.splitlines()
@@ -288,7 +280,7 @@ def test_all_predicted_classes_of_a_multilabel_model(tmp_path: Path, capsys: pyt
         training={"max_epochs": 100},
     )
     model.fit(graph, labels).save(tmp_path / "model")
-    result = explain_json(capsys, str(tmp_path / "model"), "--node", "=ann")
+    result = json_of(capsys, "explain", str(tmp_path / "model"), "--node", "=ann")
     assert sorted(result["predicted_all"]) == ["one", "two"]
     assert result["predicted_all"][0] == result["predicted"] == result["target_class"]
     probabilities = dict(zip(result["classes"], result["probabilities"], strict=True))

@@ -29,7 +29,7 @@ from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, flat_settings, make_estimator
 from cge.training.history import PaperEpoch
-from tests.integration.commands import subprocess_environment
+from tests.integration.commands import json_of, subprocess_environment
 from tests.integration.fit_command import (
     SMALL_FIT,
     SMALL_FIT_FLAGS,
@@ -37,8 +37,6 @@ from tests.integration.fit_command import (
     tensor_hashes,
     usage_error,
 )
-
-ROOT = Path(__file__).parents[2]
 
 
 def without_warnings(errors: str) -> str:
@@ -85,14 +83,10 @@ def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.Capture
         str(files / "validation.csv"),
         "--weighting",
         "uniform",
-        "--json",
         "--learning-rate",
         "0.05",
     ]
-    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, *words)) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    result = json.loads(printed.out)
+    result = json_of(capsys, *fit_arguments(files, *SMALL_FIT_FLAGS, *words))
     model = cge.load(files / "m")
     assert (result["folder"], result["nodes"], result["classes"]) == (str(files / "m"), 40, ["left", "right"])
     assert (result["method"], result["labels_seen"]) == ("paper", {"train": 20, "outer": 0, "validation": 8})
@@ -108,8 +102,7 @@ def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.Capture
 
 def test_the_default_method_is_cge(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--method", "cge", "--max-epochs", "20", "--dim", "4", "--validation", str(files / "validation.csv")]
-    assert run(fit_arguments(files, *words, "--json")) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, *fit_arguments(files, *words))
     model = cge.load(files / "m")
     assert isinstance(model, cge.CGE)
     assert (result["weighting"], result["classifiers"]) == (model.weighting_, model.classifiers_)

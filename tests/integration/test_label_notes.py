@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import cge
-from cge.cli.main import run
 from cge.errors import InputError
+from tests.integration.commands import json_of
 
 NODES = [f"n{number}" for number in range(8)]
 
@@ -23,8 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def notes(capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
-    assert run(["check", "edges.csv", "--labels", "labels.csv", "--json", *more]) == 0
-    notes_printed: list[str] = json.loads(capsys.readouterr().out)["notes"]
+    notes_printed: list[str] = json_of(capsys, "check", "edges.csv", "--labels", "labels.csv", *more)["notes"]
     return notes_printed
 
 

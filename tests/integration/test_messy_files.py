@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import cge
 from cge.cli.main import run
 from cge.errors import FileFormatError, InputError, UnknownNodeError
+from tests.integration.commands import json_of
 
 PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c"), ("b", "d")]
 
@@ -25,8 +25,7 @@ def edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cge.Graph:
 
 
 def notes_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert run(["check", *words, "--json"]) == 0
-    notes: list[str] = json.loads(capsys.readouterr().out)["notes"]
+    notes: list[str] = json_of(capsys, "check", *words)["notes"]
     return notes
 
 
@@ -58,8 +57,7 @@ def test_new_edges_have_the_columns_of_training(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     for text in ("paper,cites\nnew,a\n", ",year,cites,paper\n0,1999,a,new\n"):
         new.write_text(text)
-        assert run(["predict", model, "--graph", str(new), "--json"]) == 0
-        result = json.loads(capsys.readouterr().out)
+        result = json_of(capsys, "predict", model, "--graph", str(new))
         assert [row["node"] for row in result["predictions"]] == ["new"]
         assert not any("--header" in note for note in result["notes"])
     new.write_text("from where,to where\nnew,a\nnew,b\n")
@@ -116,8 +114,7 @@ def test_a_header_with_any_names(edges: cge.Graph, capsys: pytest.CaptureFixture
     with pytest.raises(UnknownNodeError, match=r"node 'aa' in labels\.csv is not in the graph"):
         cge.read_labels("labels.csv", edges)
     Path("labels.csv").write_text("b,x\nc,y\na,x\n")
-    assert run(["check", "edges.csv", "--labels", "labels.csv", "--label-header", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["labeled"] == 2
+    assert json_of(capsys, "check", "edges.csv", "--labels", "labels.csv", "--label-header")["labeled"] == 2
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

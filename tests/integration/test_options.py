@@ -23,7 +23,7 @@ from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, make_estimator
 from cge.memory import available_memory
-from tests.integration.commands import subprocess_environment
+from tests.integration.commands import json_of, subprocess_environment
 from tests.integration.fit_command import (
     SMALL_FIT_FLAGS,
     fail_if_called,
@@ -150,8 +150,7 @@ def test_a_config_file_has_the_defaults_of_options(files: Path, capsys: pytest.C
     assert result["settings"] == flat_params(make_estimator(cge.PaperCGE, expected))
     assert (result["method"], result["folder"]) == ("paper", str(files / "m"))
     config.write_text("weighting = 'uniform'\nrandom_state = 3\ndirected = true\nhops = 2\n")
-    assert run(fit_arguments(files, "--method", "cge", "--config", str(config), "--dry-run", "--json")) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, *fit_arguments(files, "--method", "cge", "--config", str(config), "--dry-run"))
     assert {name: result["settings"][name] for name in ("weighting", "random_state", "hops")} == {
         "weighting": "uniform",
         "random_state": 3,
@@ -221,8 +220,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert ["classifier", "0 hops", "sparse-light", "as selected", "if sparse is best"] in candidates
     assert ["weighting", "uniform, degree", "as selected", "as selected"] in candidates
     assert candidates[-1] == ["nothing was trained or written (--dry-run)"]
-    assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge", "--json")) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, *fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge"))
     assert (result["labels_seen"]["train"], result["refit"]) == (20, False)
     assert [row["label_propagation"] for row in result["candidates"]][:2] == [True, False]
     assert result["candidates"][-1]["label_propagation"] == "as selected"
@@ -233,8 +231,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert output["labels"].startswith(
         "20 (16 training, 4 held out for validation); path weights are learned on the 16 and again"
     )
-    assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, *fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS))
     assert (result["dry_run"], result["method"], result["settings"]["dim"]) == (True, "paper", 8)
     assert result["peak_bytes"] > 0
     assert result["candidates"] == []

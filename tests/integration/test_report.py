@@ -24,6 +24,7 @@ from cge.explain.faithfulness import FRACTIONS
 from cge.report import compare_methods, scored_nodes, write_page
 from cge.report.contents import report_contents
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
+from tests.integration.commands import json_of
 
 HALF = "half a pair \ud83d"  # no encoding can write it
 
@@ -767,22 +768,20 @@ def test_the_command_compares_methods(tmp_path: Path, capsys: pytest.CaptureFixt
     labels.write_text("node,label\n" + "".join(f"{node},{TRUE_LABELS[node]}\n" for node in range(40)))
     methods = []
     for flags in ([], ["--compare"]):  # uniform weights take another fit
-        assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json", *flags]) == 0
-        result = json.loads(capsys.readouterr().out)
+        result = json_of(capsys, "report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *flags)
         methods.append({row["method"] for row in result["accuracy"]})
     assert methods[1] - methods[0] == {"cge (uniform weights)"}
     used = (partial_labels() >= 0) | (partial_labels(TRUE_LABELS, 4) >= 0)
     assert result["scored_on"] == {"labels": int((~used).sum()), "kind": "test"}
     assert len(result["accuracy"]) == 5
     assert result["weighting_comparison"]["weighting"] == "degree"
-    assert run(["report", str(tmp_path / "model"), "--out", out, "--no-compare", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json_of(capsys, "report", str(tmp_path / "model"), "--out", out, "--no-compare")
     assert ([row["method"] for row in result["accuracy"]], result["scored_on"]["kind"]) == (["cge"], "validation")
     assert 0 <= result["calibration_error"] <= 1
     labels.write_text("who,what,node\n" + "".join(f"{node},{TRUE_LABELS[node]},x\n" for node in range(40)))
-    columns = ["--node-column", "who", "--label-column", "what", "--no-compare", "--json"]
-    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *columns]) == 0
-    assert json.loads(capsys.readouterr().out)["scored_on"]["kind"] == "test"
+    columns = ["--node-column", "who", "--label-column", "what", "--no-compare"]
+    result = json_of(capsys, "report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *columns)
+    assert result["scored_on"]["kind"] == "test"
     assert run(["report", str(tmp_path / "model"), "--out", out, *columns]) == 2
     assert (
         capsys.readouterr().err == "cge: --node-column describes the file of --labels; add --labels, or leave it out\n"

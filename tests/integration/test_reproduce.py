@@ -16,6 +16,7 @@ from studies import registry
 from studies.cells import Cell, read_cells
 from studies.weights import METHODS
 from studies.weights import run as run_cell
+from tests.integration.commands import json_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 ROW = {
@@ -71,8 +72,7 @@ def test_tables_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "| uniform | 81.0 ± 1.0 (3) |" in page
     assert "| edges+hops | 84.0 ± 1.0 (3) | +3.0 (p = 0.035) |" in page
     assert page.count("| 3 |") == 2  # CPU seconds
-    assert run(["reproduce", "weights", "--show", "--out", str(tmp_path), "--json"]) == 0
-    tables = json.loads(capsys.readouterr().out)
+    tables = json_of(capsys, "reproduce", "weights", "--show", "--out", str(tmp_path))
     assert tables["graphs"]["cora"]["edges+hops"]["against uniform"]["gain"] == pytest.approx(0.03)
 
 

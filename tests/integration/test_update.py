@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import cge
 from cge.cli.main import run
+from tests.integration.commands import json_of
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,7 @@ def test_files_of_changes_give_the_model_of_a_graph_update(
 ) -> None:
     options = {"add-edges": "new.csv", "remove-edges": "gone.csv", "features": "features.csv", "labels": "labels.csv"}
     words = [word for name, file in options.items() for word in (f"--{name}", str(folder / file))]
-    assert run(["update", str(folder / "model"), *words, "--out", str(tmp_path / "m"), "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json_of(capsys, "update", str(folder / "model"), *words, "--out", str(tmp_path / "m"))
     assert (content["nodes"], content["new_nodes"], content["label_score"]) == (61, 1, 1.0)
     assert content["notes"][-1] == "1 of the edges to remove are not in the graph"
     update = cge.GraphUpdate(
