@@ -1,8 +1,8 @@
 """The scale of dense features: columns are centered and divided by their standard deviation, rows get unit length.
 
 A constant column, and a row that differs from the mean by rounding only, become zero. A graph in memory and slabs of
-columns, in memory or in files, follow the same rule, but sums over slabs are added up range by range of rows, so that
-the two may differ by rounding.
+columns, in memory or in files, follow the same rule. Slabs are summed by ranges of rows, so their means may differ from
+those of a graph in memory by rounding.
 """
 
 from __future__ import annotations
