@@ -94,6 +94,7 @@ RETIRED = {
     r"facts": "metadata",
     r"pupils?|taught|teach|teaches|teacher": "distilled, trained",
     r"houses?|rooms?|cures?": "architecture, module, hint",
+    r"x\(end\)": "x(endpoint)",
 }
 _PATTERNS = {re.compile(rf"(?<![\w-])(?:{names})(?:(?<==)|(?!\w))"): instead for names, instead in RETIRED.items()}
 

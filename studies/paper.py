@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.estimators.configs import make_estimator
 from cge.estimators.methods import find_method
-from cge.estimators.paper_cge import PaperCGE
+from cge.estimators.paper_cge import PaperCGE, StageLabels
 from cge.evaluation.protocol import run_once, split_of
 from cge.models.path_networks import PathTree, PathWeighting
 from cge.sampling import Walker, subpaths
@@ -120,13 +120,11 @@ class OraclePaperCGE(PaperCGE):
 
     outer_codes: ClassVar[Any] = None  # of all labels, −1 for unknown
 
-    def _outer_labels(
-        self, codes: Array, train_idx: Array, validation_idx: Array
-    ) -> tuple[Array, bool, tuple[Sequence[Array], Array]]:
+    def _outer_labels(self, codes: Array, train_idx: Array, validation_idx: Array) -> StageLabels:
         outer = np.setdiff1d(np.flatnonzero(self.outer_codes >= 0), train_idx)
         known = codes.copy()
         known[outer] = self.outer_codes[outer]
-        return known, True, ([outer], validation_idx)
+        return StageLabels(known, train_idx, validation_idx, [outer], outer_only=True)
 
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy.typing as npt
 
 import cge
 from cge.estimators.baselines import WalkClassifier
+from cge.estimators.persistence import data_hash
 from cge.graph import Graph
 from cge.store.atomic import write_files
 
@@ -24,8 +23,8 @@ Array = npt.NDArray[Any]
 class SharedVectors(WalkClassifier):
     """Logistic regression on walk vectors that are cached in `folder`.
 
-    Vectors do not depend on labels and features, so a file is named by a hash of the graph and of the settings of the
-    walks. `saved_seconds` is the time that loading the vectors instead of training them saved.
+    Vectors do not depend on labels, so a file is named by a hash of the graph and of the settings of the walks.
+    `saved_seconds` is the time that loading the vectors instead of training them saved.
     """
 
     folder: Path
@@ -33,10 +32,7 @@ class SharedVectors(WalkClassifier):
 
     def _vectors(self, graph: Graph) -> Array:
         settings = self._embedder().get_params() | {"n_jobs": None, "vectors": self.vectors, "version": cge.__version__}
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        for array in (graph.indptr, graph.indices, graph.weights):
-            digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        file = self.folder / f"{digest.hexdigest()[:32]}.npz"
+        file = self.folder / f"{data_hash(settings, graph, [])[:32]}.npz"
         if file.exists():
             with np.load(file, allow_pickle=False) as cached:
                 self.saved_seconds = float(cached["seconds"])

@@ -274,7 +274,18 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
             "cora: there is no such file; EDGES is a file, data sets by name work in 'cge evaluate' and 'cge tune'",
         ),
         (["check"], "give a file EDGES, or --edges TYPE=FILE for each edge type, and not both"),
+        (["scoer"], "No such command 'scoer'; did you mean 'score', 'serve'? 'cge --help' lists the commands"),
+        (["--", "--xyz"], "No such option: --xyz; 'cge --help' lists the commands"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists the options"),
+        (["fit", "--hop", "3"], "No such option: --hop; did you mean --hops? 'cge fit --help' lists the options"),
+        (
+            ["fit", "edges.csv"],
+            (
+                "Missing option '--labels'; a fit needs labels, and 'cge embed EDGES --out vectors.parquet' makes "
+                "vectors without any; 'cge fit --help' lists the options"
+            ),
+        ),
+        (["score", "model"], "Missing option '--labels'; 'cge score --help' lists the options"),
         (
             ["bench", "nope"],
             (

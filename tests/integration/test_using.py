@@ -496,6 +496,24 @@ def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(output_of(capsys, f"similar transductive {number} --json"))["node"] == number
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("score propagation --labels test.csv", "a LabelPropagation, which has no test scores; score it in Python"),
+        ("score walks --labels test.csv", "a DeepWalk, which has no test scores; score it in Python"),
+        ("report propagation", "a LabelPropagation, for which there is no report; train a model with 'cge fit'"),
+        ("serve propagation", "a LabelPropagation, which cannot be served; train a model with 'cge fit'"),
+        ("update transductive --add-edges edges.csv", "a PaperCGE, which cannot be updated; train a model with"),
+        ("update walks --add-edges edges.csv", "a DeepWalk, which cannot be updated; train a model with 'cge fit'"),
+        ("explain propagation --node l1", "a LabelPropagation, whose predictions are not based on paths; train a"),
+    ],
+)
+def test_commands_refuse_models_of_other_kinds(
+    words: str, sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, words).startswith(f"{words.split()[1]} contains {sentence}")
+
+
 def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(capsys, "similar features zoe") == ("node 'zoe' is not in the graph (ids look like 'l0', 'l1')")
     assert refused(capsys, "similar transductive zoe").startswith("node 'zoe' is not in the graph (")

@@ -25,7 +25,7 @@ from cge.estimators.configs import (
 )
 from cge.estimators.estimator import NotFittedError
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.settings import settings_of
+from cge.estimators.settings import Setting, settings_of
 from cge.explain.explainer import Explainer
 from cge.targets.label_encoding import encode_labels
 from tests.fixtures import (
@@ -86,6 +86,22 @@ def test_before_fit(kind: Any) -> None:
     assert issubclass(NotFittedError, cge.CgeError)
     assert issubclass(NotFittedError, sklearn.exceptions.NotFittedError)
     assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "legal", "sentence"),
+    [
+        ({}, "an integer", "Of the size"),
+        ({"low": 1}, "an integer of at least 1", "Of the size; at least 1"),
+        ({"low": 1, "high": 9}, "an integer from 1 to 9", "Of the size; 1 to 9"),
+        ({"above": 0}, "an integer above 0", "Of the size; above 0"),
+        ({"above": 0, "high": 9}, "an integer above 0, at most 9", "Of the size; above 0, at most 9"),
+        ({"low": 1, "also": (-1,)}, "an integer of at least 1, -1", "Of the size"),
+    ],
+)
+def test_bounds_of_a_setting_in_words(bounds: dict[str, Any], legal: str, sentence: str) -> None:
+    setting = Setting("of the size", **bounds)
+    assert (setting.legal("int"), setting.sentence()) == (legal, sentence)
 
 
 @pytest.mark.parametrize(("kind", "most"), [(cge.CGE, 18), (cge.PaperCGE, 22)])

@@ -20,6 +20,7 @@ SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "check_langu
         ("best_round_, on_round, compared_, worth()", ["best_round_", "on_round", "compared_", "worth("]),
         ("CGE(folds=3) and Task(folds=[nodes])", ["folds="]),
         ("Additions with a payload", ["Additions", "payload"]),
+        ("z = Σ A(p) x(end) W, x(endpoint), max(end)", ["x(end)"]),
         ("weighting='uniform'; best_epoch_; held-out nodes; heated_by; twinkle; measure; `n_jobs=2`", []),
         ("classifier='mlp', search_results_, GraphUpdate, validation labels, probability, temperature", []),
     ],

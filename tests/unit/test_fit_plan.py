@@ -212,15 +212,41 @@ def test_cross_validation_of_a_small_fraction_is_followed_by_a_training_on_all_l
     assert model.history_[-1].stage == "refit"
 
 
+@pytest.mark.parametrize(
+    ("settings", "validation", "outer"),
+    [
+        ({"outer_labels": "validation"}, VALIDATION, 5),
+        ({"outer_labels": "validation"}, {36: "a", 37: "b"}, 1),
+        ({"outer_labels": "validation", "outer": "paper"}, VALIDATION, 0),
+        ({}, None, 30),
+        ({"refit": False}, None, 24),
+        ({"weighting": "uniform", "loss": "negative"}, None, 0),
+    ],
+    ids=str,
+)
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")
-def test_a_paper_fit_does_what_its_plan_says() -> None:
-    settings: dict[str, Any] = {"max_epochs": 1, "pretrain": 1, "dim": 4, "outer_labels": "validation"}
-    plan = plan_fit(make_estimator(cge.PaperCGE, settings), GRAPH, LABELS, VALIDATION)
-    model = make_estimator(cge.PaperCGE, settings).fit(GRAPH, LABELS, VALIDATION)
+def test_a_paper_fit_does_what_its_plan_says(settings: dict[str, Any], validation: Any, outer: int) -> None:
+    settings = {"max_epochs": 1, "pretrain": 1, "dim": 4} | settings
+    plan = plan_fit(make_estimator(cge.PaperCGE, settings), GRAPH, LABELS, validation)
+    model = make_estimator(cge.PaperCGE, settings).fit(GRAPH, LABELS, validation)
     assert plan.labels == model.labels_seen_
+    assert plan.labels["outer"] == outer
+    assert plan.refit == (model.selection_history_ is not None)
     assert not plan.candidates
-    assert (plan.sizes["dim"], plan.sizes["loss"]) == (4, "softmax")
+    assert (plan.sizes["dim"], plan.sizes["loss"]) == (4, settings.get("loss", "softmax"))
     assert plan.sizes["max_epochs"] == model.history_[0].max_epochs
+
+
+def test_the_loss_of_a_paper_plan_depends_on_the_size_of_the_graph() -> None:
+    graphs = [cge.Graph.from_edges([(0, 1), (1, 2)], num_nodes=size) for size in (500, 501)]
+    losses = [plan_fit(cge.PaperCGE(), graph, {0: "a", 1: "b", 2: "a", 3: "b"}).sizes["loss"] for graph in graphs]
+    assert losses == ["softmax", "negative"]
+
+
+def test_a_paper_plan_refuses_one_validation_label_as_the_fit_does() -> None:
+    for start in (plan_fit, cge.PaperCGE.fit):
+        with pytest.raises(InputError, match="outer_labels='validation' needs at least two validation labels"):
+            start(cge.PaperCGE(outer_labels="validation"), GRAPH, LABELS, {36: "a"})
 
 
 def test_candidates_follow_from_graph_and_labels() -> None:

@@ -197,6 +197,12 @@ def test_files_of_edges_that_are_refused(tmp_path: Path) -> None:
         read_graph_update(NUMBERS, text)
     expected = f"{text}, line 1: expected an integer node id, found 'x'; the ids of the graph are integers"
     assert str(caught.value) == expected
+    pq.write_table(pa.table({"source": ["7"], "target": ["x"]}), tmp_path / "e.parquet")
+    with pytest.raises(FileFormatError, match=r"expected integers as node id.*; the ids of the graph are"):
+        read_graph_update(NUMBERS, tmp_path / "e.parquet")
+    text.write_text("source,target,weight\n7,1,heavy\n")
+    with pytest.raises(FileFormatError, match="found 'heavy'; remove the edge, or pass weighted=False"):
+        read_graph_update(NUMBERS, text, options=EdgeOptions(weighted=True))
     sp.save_npz(tmp_path / "m.npz", sp.eye_array(3, format="csr"))
     with pytest.raises(FileFormatError, match="an adjacency matrix has no ids that identify nodes of the graph"):
         read_graph_update(NUMBERS, tmp_path / "m.npz")

@@ -92,6 +92,22 @@ def test_training_inputs_are_computed_without_the_held_out_edges(monkeypatch: py
         assert len(pairs) >= 24
 
 
+def test_a_constant_feature_changes_nothing() -> None:
+    random = np.random.default_rng(0)
+    x = random.random((5000, 4), np.float32)
+    x[:, 1] = 0.1  # the mean of 5,000 of them in float32 is another number
+    assert x[:, 1].mean() != x[0, 1]
+    graph = cge.Graph.from_edges(random.integers(0, 5000, (9000, 2)), x, num_nodes=5000)
+    vectors = link_predictor._feature_vectors(graph)
+    assert not vectors["features"][:, 1].any()
+    without = np.delete(x, 1, axis=1).astype(np.float64)
+    scaled = (without - without.mean(axis=0)) / without.std(axis=0)
+    expected = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.delete(vectors["features"], 1, axis=1), expected, atol=1e-5)
+    for table in vectors.values():
+        assert not table[:, 1].any()
+
+
 def test_isolated_nodes_and_wrong_input() -> None:
     model = cge.LinkPredictor().fit(rings(features=False))
     assert model.top_links(5, 80) == []

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cge
 from cge.data import Dataset, Split, catalog
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import make, methods_for
+from cge.estimators.persistence import data_hash
 from cge.evaluation.protocol import pack_flags
 from studies import tables
 from studies.cells import Cell, read_cells
+from studies.shared_vectors import SharedVectors
 from studies.tables import TABLES, cells, read_table, tables_of
 from studies.tables_report import write_report
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
@@ -367,6 +370,10 @@ def test_walk_vectors_are_computed_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list((tmp_path / "vectors").iterdir())) == 1
     assert scores == [run("deepwalk", folder=None), run("deepwalk+features", folder=None)]
     file = next((tmp_path / "vectors").iterdir())
+    settings = read_table("table2").settings_of("cora", "deepwalk")
+    model = SharedVectors(**make("deepwalk", 0, 1, **settings).get_params())
+    described = model._embedder().get_params() | {"n_jobs": None, "vectors": "deepwalk", "version": cge.__version__}
+    assert file.stem == data_hash(described, groups(name="cora").graph, [])[:32]
     np.savez(file, vectors=np.load(file)["vectors"], seconds=1000.0)
     row = tables.run(Cell("cora", "deepwalk+features", 0), "table2", tmp_path / "vectors")
     assert row["test"] == scores[1]

@@ -1,5 +1,6 @@
 """DeepWalk by buckets: the vectors of the usual training on the same partition, for any engine, also when it stops."""
 
+import ast
 from itertools import pairwise
 
 import numpy as np
@@ -85,6 +86,13 @@ def test_blocks_of_walks_cover_all_and_engines_agree(stored, tmp_path, monkeypat
     assert tasks.walk_blocks == 4
     assert sorted(numbers) == list(range(125, 250))
     assert tasks.vectors(3, 50).tobytes() == vectors[3:50].tobytes()
+
+
+def test_tasks_in_threads_do_not_parse_python(stored, tmp_path, monkeypatch):
+    """Before Python 3.11.8, `ast` fails at random where two threads use it; `np.load` parses headers by it."""
+    expected = run_tasks_in(stored, tmp_path / "one")
+    monkeypatch.setattr(ast, "literal_eval", lambda _: pytest.fail("threads must not parse Python"))
+    assert run_tasks_in(stored, tmp_path / "two", LocalEngine(2)).tobytes() == expected.tobytes()
 
 
 def test_an_interrupted_training_continues(stored, tmp_path):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 
 import typer
 
 from cge.cli.checkout import bench, reproduce
-from cge.cli.command import Command, Group
+from cge.cli.command import Command, Group, UnknownCommandError
 from cge.cli.data import check, datasets
 from cge.cli.demo import demo
 from cge.cli.estimator_options import late
@@ -27,7 +26,6 @@ from cge.cli.vectors import embed, similar
 
 _COMMANDS: tuple[Callable[..., None], ...] = (demo, check, ingest, fit, predict, score, explain, embed, similar)
 _COMMANDS += (links, update, serve, report, datasets, evaluate, tune, reproduce)
-_SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(
     name="cge",
@@ -36,6 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    suggest_commands=False,  # `UnknownCommandError` has them
 )
 for command in _COMMANDS:
     app.command(cls=late(fit, COMMON) if command is fit else Command)(command)
@@ -80,30 +79,18 @@ def call(arguments: Sequence[str]) -> int:
 
 def _print_usage_error(error: typer.TyperException) -> int:
     """Print what is wrong with a command line, in one sentence."""
-    problem = str(error.format_message() if hasattr(error, "format_message") else error).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "cge"
+    problem, hint = error.format_message().rstrip("."), ""
+    if isinstance(error, UnknownCommandError):
+        hint = ", ".join(map(repr, error.similar))
+    elif possibilities := getattr(error, "possibilities", None):  # of Typer's NoSuchOption, which it does not export
+        problem, hint = error.message, possibilities[0]
+    if hint:
+        hint = f" did you mean {hint}?"
+    param = error.param if isinstance(error, typer.BadParameter) else None
+    if param is not None and (command, param.name) == ("cge fit", "labels"):
+        hint = " a fit needs labels, and 'cge embed EDGES --out vectors.parquet' makes vectors without any;"
     if problem:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "cge"
-        problem, similar = _similar_word(problem)
-        hint = f"; did you mean{similar}" if similar else ";"
-        if command == "cge fit" and problem == "Missing option '--labels'":
-            hint = "; a fit needs labels, and 'cge embed EDGES --out vectors.parquet' makes vectors without any;"
-        print_error(f"{problem}{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
+        print_error(f"{problem};{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
     return 2
-
-
-def _similar_word(message: str) -> tuple[str, str]:
-    """Return what a message of Typer says is wrong, and the option or command that was probably meant.
-
-    >>> _similar_word("No such option: --hop (Possible options: --help, --hops, --method)")
-    ('No such option: --hop', ' --hops?')
-    >>> _similar_word("No such command 'tran'. Did you mean 'train'?"), _similar_word("No such command 'train'")
-    (("No such command 'tran'", " 'train'?"), ("No such command 'train'", " 'fit'?"))
-    """
-    message, _, suggestion = message.partition(". Did you mean")
-    problem, _, options = message.partition(" (Possible options: ")
-    word = problem.rpartition(" ")[2].strip("'")
-    if problem.startswith("No such command") and word in _SYNONYMS:
-        return problem, f" '{_SYNONYMS[word]}'?"
-    closest = get_close_matches(word, options.rstrip(")").split(", "), 1, 0.0) if options else []
-    return problem, f" {closest[0]}?" if closest else suggestion

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cge.errors import CgeError, FileFormatError, Message, Param, UnknownNodeError
@@ -20,6 +22,7 @@ _OTHER_COMMANDS = "correct the file, or read it by 'cge check' and 'cge fit', wh
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
 FILE_FORMAT = "File format"  # a panel of the help that only `--help-all` shows
 _ALL = "cge.help_all"
+_SYNONYMS = {"export": "embed", "train": "fit"}  # names of commands that users of other tools may try
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
 
@@ -156,8 +159,24 @@ class Command(TyperCommand):
                 parameter.help = _SUFFIXES.sub(lambda match: list_suffixes(match[1]), text)  # type: ignore[attr-defined]
 
 
+class UnknownCommandError(typer.TyperException):
+    """There is no such command; `similar` are those that were probably meant."""
+
+    def __init__(self, name: str, similar: Sequence[str]) -> None:
+        super().__init__(f"No such command {name!r}")
+        self.similar = similar
+
+
 class Group(TyperGroup):
     """The command `cge` itself."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command in the arguments."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            similar = [_SYNONYMS[name]] if name in _SYNONYMS else get_close_matches(name, self.commands)
+            raise UnknownCommandError(name, similar)
+        return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters with their metavariables."""

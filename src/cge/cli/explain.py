@@ -11,7 +11,7 @@ from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, flag_option, int_option, text_option
 from cge.cli.graph_options import UpdateFiles
 from cge.cli.main import printable
-from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import check_choice, escape_note, ids_of, load_path_model, output_file
 from cge.cli.option_groups import takes_options
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError, counted
@@ -110,8 +110,7 @@ def explain(
     files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in exports.items() if path is not None]
     if node is None and any(update.paths):
         raise InputError("--graph and --features add new nodes", hint="name the one to explain with --node")
-    model = load_model(folder, n_jobs)
-    require(model, "explain", folder, "whose predictions are not based on paths")
+    model = load_path_model(folder, n_jobs, "whose predictions are not based on paths")
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")

@@ -16,6 +16,7 @@ from cge.errors import InputError, format_value
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from cge.cli.model_files import SavedModel
     from cge.data.files.dialect import TextOptions
     from cge.data.files.edge_summary import EdgeSummary
     from cge.data.files.edges import EdgeOptions
@@ -53,8 +54,6 @@ MissingLabels = Annotated[
         autocompletion=among("error", "skip"),
     ),
 ]
-
-
 Ids = Annotated[
     str,
     _read(
@@ -127,16 +126,17 @@ class LabelOptions:
     missing_labels: MissingLabels = "error"
 
 
-def label_arguments(options: Any) -> dict[str, Any]:
+def label_arguments(options: LabelOptions | Files) -> dict[str, Any]:
     """Return the arguments of `read_labels` that options about labels stand for."""
     columns = {"node": column_of(options.node_column), "label": column_of(options.label_column)}
     return columns | {"header": options.label_header, "missing_labels": options.missing_labels}
 
 
-def require_labels(labels: str | None, options: Any) -> None:
+def require_labels(labels: str | None, options: LabelOptions | Files) -> None:
     """Refuse options about labels where there is no file of labels."""
-    about = {name: getattr(options, name) for name in ("node_column", "label_column", "label_header")}
-    about |= {"missing_labels": options.missing_labels != "error", "multilabel": getattr(options, "multilabel", False)}
+    about: dict[str, Any] = {"node_column": options.node_column, "label_column": options.label_column}
+    about |= {"label_header": options.label_header, "missing_labels": options.missing_labels != "error"}
+    about |= {"multilabel": isinstance(options, Files) and options.multilabel}
     require_file("--labels", labels, about)
 
 
@@ -296,16 +296,17 @@ class UpdateFiles(EdgeFormat):
         """The files that are given."""
         return self.graph, self.features, self.feature_nodes
 
-    def read(self, model: Any) -> tuple[GraphUpdate | None, list[str]]:
+    def read(self, model: SavedModel, remove_edges: str | None = None) -> tuple[GraphUpdate | None, list[str]]:
         """Return the update of a model's graph, None where no file is given, and notes about how it was read."""
         if not any(self.paths):
             return None, []
         from cge.data.files.update_files import read_graph_update
+        from cge.estimators.path_estimator import PathEstimator
 
         how: dict[str, Any] = {"self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
-        usual_names = getattr(model, "fit_call_", {}).get("edge_columns")  # of the file of training
-        how |= {"options": self.edge_options(usual_names=usual_names), "node_types": self.node_types}
-        how["remove_edges"] = getattr(self, "remove_edges", None)
+        fit_call = model.fit_call_ if isinstance(model, PathEstimator) else {}
+        options = self.edge_options(usual_names=fit_call.get("edge_columns"))  # of the file of training
+        how |= {"options": options, "node_types": self.node_types, "remove_edges": remove_edges}
         return read_graph_update(model.graph_, self.graph, self.features, **how)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, int_option, text_option
 from cge.cli.main import printable
-from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import escape_note, ids_of, load_model, output_file
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 
 _MAX_ROWS = 20  # rows that are printed
@@ -44,7 +44,6 @@ def links(
 
         output_file(out, TABLES)
     model = load_model(folder, n_jobs)
-    require(model, "graph_", folder, "which has no graph")
     wanted = None if node is None else ids_of(model, [node])[0]
     predictor = predictor_of(model, random_state)
     rows = predictor.top_links(top, wanted)

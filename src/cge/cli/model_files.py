@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from cge.arrays import Array
+    from cge.estimators.classifier import BaselineClassifier
+    from cge.estimators.embeddings import NodeVectors
     from cge.estimators.path_estimator import PathEstimator
     from cge.graph import Graph
 
-    Array = npt.NDArray[Any]
+    SavedModel = PathEstimator | BaselineClassifier | NodeVectors
 
 
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
@@ -23,12 +24,12 @@ def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
         raise InputError(f"{option} must be one of {', '.join(map(repr, choices))}, found {format_value(value)}")
 
 
-def load_model(folder: str, n_jobs: int | None = None) -> Any:
+def load_model(folder: str, n_jobs: int | None = None) -> SavedModel:
     """Return the model in a folder; it uses `n_jobs` threads, by default as many as in training."""
     from cge.estimators.persistence import load
 
     try:
-        return load(folder, n_jobs=n_jobs)
+        model: SavedModel = load(folder, n_jobs=n_jobs)
     except InputError as error:
         if (Path(folder) / "checkpoint").is_dir() and not (Path(folder) / "model.json").exists():
             hint = "continue it with the same 'cge fit' command and --resume"
@@ -36,12 +37,34 @@ def load_model(folder: str, n_jobs: int | None = None) -> Any:
         if error.parameter != "weighting":
             raise
         raise InputError(Message(f"{folder}: ", error.problem), hint=error.hint) from None
+    return model
 
 
-def require(model: Any, name: str, folder: str, problem: str, hint: str = "train a model with 'cge fit'") -> None:
-    """Refuse a model without an attribute that a command needs."""
-    if not hasattr(model, name):
-        raise InputError(f"{folder} contains a {type(model).__name__}, {problem}", hint=hint)
+def load_path_model(
+    folder: str, n_jobs: int | None, problem: str, hint: str = "train a model with 'cge fit'"
+) -> PathEstimator:
+    """Return the `CGE` or `PaperCGE` in a folder; refuse another model, with the reason."""
+    from cge.estimators.path_estimator import PathEstimator
+
+    model = load_model(folder, n_jobs)
+    if not isinstance(model, PathEstimator):
+        raise wrong_model(model, folder, problem, hint)
+    return model
+
+
+def wrong_model(model: SavedModel, folder: str, problem: str, hint: str) -> InputError:
+    """Return the error of a model that a command cannot use."""
+    return InputError(f"{folder} contains a {type(model).__name__}, {problem}", hint=hint)
+
+
+def vectors_of(model: SavedModel) -> Array | None:
+    """Return the vectors of a model; None for a classifier that has none."""
+    from cge.estimators.baselines import VectorClassifier
+    from cge.estimators.classifier import BaselineClassifier
+
+    if isinstance(model, BaselineClassifier) and not isinstance(model, VectorClassifier):
+        return None
+    return model.embedding_
 
 
 def output_file(file: str, formats: Sequence[str], option: str = "--out", inputs: Iterable[str | None] = ()) -> Path:
@@ -65,7 +88,7 @@ def output_file(file: str, formats: Sequence[str], option: str = "--out", inputs
     return path
 
 
-def ids_of(model: Any, words: Sequence[str]) -> list[Any]:
+def ids_of(model: SavedModel, words: Sequence[str]) -> list[Any]:
     """Return ids in the type that the model has: integers where its ids are."""
     from cge.data.files.dialect import is_integer
 

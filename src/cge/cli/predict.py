@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, text_option
 from cge.cli.graph_options import UpdateFiles
-from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import escape_note, ids_of, load_model, output_file, wrong_model
 from cge.cli.option_groups import takes_options
 from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
@@ -64,6 +64,7 @@ def predict(
       cge predict model --out predictions.csv
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
+    from cge.estimators.embeddings import NodeVectors
     from cge.estimators.predictions import predict_nodes
 
     stored = None if nodes is not None or any(update.paths) else large_model(folder, large, out)
@@ -76,8 +77,9 @@ def predict(
         output_file(out, TABLES, inputs=update.paths)
     given_ids = None if nodes is None else _split_ids(nodes)
     model = load_model(folder, n_jobs)
-    problem = "which has vectors but makes no predictions"
-    require(model, "predict_proba", folder, problem, "train a classifier with 'cge fit'")
+    if isinstance(model, NodeVectors):
+        problem, hint = "which has vectors but makes no predictions", "train a classifier with 'cge fit'"
+        raise wrong_model(model, folder, problem, hint)
     new, notes = update.read(model)
     ids = None if given_ids is None else ids_of(model, given_ids)
     predictions, prediction_notes = predict_nodes(model, ids, new)

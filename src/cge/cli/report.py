@@ -9,7 +9,7 @@ import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
 from cge.cli.graph_options import LabelOptions, label_arguments, require_labels
-from cge.cli.model_files import load_model, no_test_labels, output_file, read_test_labels, require
+from cge.cli.model_files import load_path_model, no_test_labels, output_file, read_test_labels
 from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json
 from cge.errors import InputError
@@ -64,8 +64,7 @@ def report(
     require_labels(labels, columns)
     output_file(out, [".html", ".htm"], inputs=[labels])
     check_projection(projection)
-    model = load_model(folder, n_jobs)
-    require(model, "explainer", folder, "for which there is no report")
+    model = load_path_model(folder, n_jobs, "for which there is no report")
     test_labels = None if labels is None else read_test_labels(model, labels, **label_arguments(columns))
     scored, rows = scored_nodes(model, test_labels), []
     visible = sys.stderr.isatty() and not (quiet or as_json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, file_option, flag_option
 from cge.cli.graph_options import LabelOptions, label_arguments
-from cge.cli.model_files import load_model, no_test_labels, read_test_labels, require
+from cge.cli.model_files import load_path_model, no_test_labels, read_test_labels
 from cge.cli.option_groups import takes_options
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table
 from cge.errors import format_text
@@ -48,8 +48,7 @@ def score(
     """
     from cge.report.scored_nodes import score_summary, scored_nodes
 
-    model = load_model(folder, n_jobs)
-    require(model, "fitted_", folder, "which has no test scores", "score it in Python with model.score")
+    model = load_path_model(folder, n_jobs, "which has no test scores", "score it in Python with model.score")
     test_labels = read_test_labels(model, labels, **label_arguments(columns))
     scored = scored_nodes(model, test_labels)
     if scored is None:

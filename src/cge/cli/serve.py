@@ -10,7 +10,7 @@ import typer
 
 from cge.cli.checkout import require_package
 from cge.cli.common_options import ModelFolder, ModelJobs, flag_option, int_option, text_option
-from cge.cli.model_files import load_model, require
+from cge.cli.model_files import load_path_model
 from cge.cli.printing import print_notes
 from cge.errors import InputError
 
@@ -56,8 +56,7 @@ def serve(
     token = _token(token_file)
     if workers > 1 and not hasattr(os, "fork"):
         raise InputError("--workers needs a system that can fork processes; leave it out")
-    model = load_model(folder, n_jobs)
-    require(model, "fitted_", folder, "which cannot be served", "train a model with 'cge fit'")
+    model = load_path_model(folder, n_jobs, "which cannot be served")
     refused = "this server was started with --read-only" if read_only else ""
     if workers > 1:
         refused = refused or "a server with several workers cannot be updated; update the folder and start it again"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, text_option
 from cge.cli.graph_options import ChangeFiles
-from cge.cli.model_files import load_model, read_test_labels, require
+from cge.cli.model_files import load_model, read_test_labels, wrong_model
 from cge.cli.option_groups import takes_options
 from cge.cli.printing import print_json, print_notes, print_pairs
 from cge.errors import InputError
@@ -43,10 +43,12 @@ def update(
     import warnings
 
     from cge.errors import CgeWarning
+    from cge.estimators.cge import CGE
 
     model = load_model(folder, n_jobs)
-    require(model, "update", folder, "which cannot be updated", "train a model with 'cge fit'")
-    changes, notes = files.read(model)
+    if not isinstance(model, CGE):
+        raise wrong_model(model, folder, "which cannot be updated", "train a model with 'cge fit'")
+    changes, notes = files.read(model, files.remove_edges)
     if changes is None:
         options = "--add-edges, --remove-edges, --features or --labels"
         raise InputError(f"there is nothing to change; give {options} a file")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -11,13 +11,16 @@ from cge.cli.command import shell_message
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, NoEscape, Quiet, file_option, int_option, text_option
 from cge.cli.graph_options import EmbedFiles, label_arguments, require_labels
 from cge.cli.main import printable
-from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, vectors_of, wrong_model
 from cge.cli.option_groups import takes_options
 from cge.cli.out_of_core import LargeGraphs, large_model, write_parts_of, write_walk_parts
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError
 
 if TYPE_CHECKING:
+    from cge.arrays import Array
+    from cge.cli.model_files import SavedModel
+    from cge.estimators.embeddings import DeepWalk, NodeVectors
     from cge.store.exports import Export
 
 Out = Annotated[
@@ -116,18 +119,19 @@ def embed(
     trained = files.edges is None or stored or (bool(path.suffix) and not path.exists())
     if not trained:
         files.refuse_with_model(options)
-        model = load_model(source, n_jobs)
+        model: SavedModel = load_model(source, n_jobs)
     else:
         options.pop("save")
         model, notes = _train(files, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
         if save is not None:
             model.save(save)
     graphml = out is not None and out.lower().endswith(".graphml")
-    if projector is not None or not graphml:
+    vectors = vectors_of(model)
+    if vectors is None and (projector is not None or not graphml):
         hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
-        require(model, "embedding_", source, "which has no vectors", hint)
+        raise wrong_model(model, source, "which has no vectors", hint)
     with_labels = projector is not None or graphml
-    export = _export(model, labels, with_labels=with_labels, exact=no_escape, **label_arguments(files))
+    export = _export(model, vectors, labels, with_labels=with_labels, exact=no_escape, **label_arguments(files))
     result: dict[str, Any] = {"folder": source} | ({"method": type(model).__name__} if trained else {})
     result |= _write(export, out, projector, notes)
     if as_json:
@@ -161,7 +165,7 @@ def _train(
     settings: list[str] | None,
     random_state: int | None,
     n_jobs: int | None,
-) -> tuple[Any, list[str]]:
+) -> tuple[NodeVectors, list[str]]:
     """Train vectors on the files of a graph; return the model, and notes about the files."""
     model = _model(method, dim, settings, random_state, n_jobs)
     graph, reading = files.read_graph()
@@ -171,7 +175,7 @@ def _train(
 
 def _model(
     method: str | None, dim: int | None, settings: list[str] | None, random_state: int | None, n_jobs: int | None
-) -> Any:
+) -> NodeVectors:
     """Return the estimator of vectors that the options describe."""
     from cge.estimators.methods import make, settings_from_text
     from cge.estimators.settings import check_settings
@@ -179,7 +183,7 @@ def _model(
     name = method or METHODS[0]
     check_choice("--method", name, METHODS)
     values = settings_from_text(settings or []) | ({} if dim is None else {"dim": dim})
-    model = make(name, random_state or 0, n_jobs, "links", **values)
+    model: NodeVectors = make(name, random_state or 0, n_jobs, "links", **values)
     check_settings(model)
     return model
 
@@ -191,11 +195,11 @@ def _writes_parts(edges: str | None, out: str) -> bool:
     return edges is not None and not Path(out).suffix and is_stored_graph(edges)
 
 
-def _walk_model(method: str | None, *how: Any) -> Any:
+def _walk_model(method: str | None, *how: Any) -> DeepWalk:
     if method not in (None, METHODS[0]):
         problem = f"a folder of parts has vectors of {METHODS[0]}, found --method {method}"
         raise InputError(problem, hint="give --out a file, and the graph is read into memory")
-    return _model(method, *how)
+    return cast("DeepWalk", _model(method, *how))
 
 
 def _text_cells(export: Export, out: str | None, projector: str | None) -> dict[str, Any]:
@@ -206,22 +210,26 @@ def _text_cells(export: Export, out: str | None, projector: str | None) -> dict[
     return cells
 
 
-def _export(model: Any, labels: str | None, *, with_labels: bool, exact: bool, **columns: Any) -> Export:
+def _export(
+    model: SavedModel, vectors: Array | None, labels: str | None, *, with_labels: bool, exact: bool, **columns: Any
+) -> Export:
     """Return the vectors, and labels and predictions where the format has a place for them."""
     import numpy as np
 
     from cge.data import read_labels
+    from cge.estimators.embeddings import NodeVectors
     from cge.estimators.predictions import predict_nodes, training_labels
     from cge.store.export_formats import SEPARATOR
     from cge.store.exports import Export
 
-    vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
+    if vectors is None:
+        vectors = np.empty((len(model.graph_), 0), np.float32)
     rows = training_labels(model) if with_labels else None
     if labels is not None:
         matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)
         rows = [[names[code] for code in row.nonzero()[0].tolist()] for row in matrix]
     texts = None if rows is None else [SEPARATOR.join(map(str, row)) or None for row in rows]
-    if not with_labels or not hasattr(model, "predict_proba"):
+    if not with_labels or isinstance(model, NodeVectors):
         return Export(model.graph_, vectors, texts, exact=exact)
     predictions, _ = predict_nodes(model)
     lists = [value if isinstance(value, list) else [value] for value in predictions.predicted]
@@ -253,10 +261,12 @@ def similar(
     check_choice("--metric", metric, METRICS)  # before a large model is read
     check_choice("--search", search, METHODS)
     model = load_model(folder, n_jobs)
-    require(model, "embedding_", folder, "which has no vectors", "train one with 'cge fit'")
+    vectors = vectors_of(model)
+    if vectors is None:
+        raise wrong_model(model, folder, "which has no vectors", "train one with 'cge fit'")
     node_id = ids_of(model, [node])[0]
     model.graph_.index_of(node_id)  # an unknown one is named, with one that looks alike
-    index = SimilarNodes(model.node_ids_, model.embedding_, metric, method=search)
+    index = SimilarNodes(model.node_ids_, vectors, metric, method=search)
     neighbors = index.of(node_id, top)
     if as_json:
         query = {"folder": folder, "node": node_id, "metric": metric, "search": index.method_for(1)}

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import LabelSplit, TaskLabels
-from cge.estimators.configs import flat_params
+from cge.estimators.classifier import TaskLabels
 from cge.estimators.encoder_options import encoder_settings, outer_folds, resolve_inputs
 from cge.estimators.labeled_fit import fits_labeled_rows
-from cge.estimators.paper_cge import PaperCGE
+from cge.estimators.paper_cge import PaperCGE, count_labels, label_stages, training_settings
 from cge.estimators.path_estimator import PathEstimator, checked_labels
 from cge.graph import Graph
 from cge.models.weightings import is_learned
@@ -18,7 +17,6 @@ from cge.training.candidates import Candidate, SearchProblem, encoder_memory, li
 from cge.training.data_size import data_size, feature_entries, labeled_size, nodes_without_features
 from cge.training.encoder_settings import ProblemSize, Work
 from cge.training.labeled_rows import labeled_candidates, labeled_settings
-from cge.training.paper_parameters import MAX_SOFTMAX_NODES
 
 
 @dataclass(frozen=True)
@@ -42,15 +40,13 @@ class FitPlan:
 def plan_fit(model: PathEstimator, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
     """Return the plan of `model.fit(graph, y, validation)`; nothing is trained, and no inputs are computed."""
     labels = checked_labels(model, graph, y, validation)
-    split = labels.split(model)
-    n_train = len(labels.train if split.refit else split.train)
-    counts = {"train": n_train, "outer": 0, "validation": len(split.validation)}
     if isinstance(model, CGE):
-        return _plan_encoder(model, graph, labels, split, counts)
-    return _plan_paper(cast(PaperCGE, model), graph, counts, split.refit)
+        return _plan_encoder(model, graph, labels)
+    return _plan_paper(cast(PaperCGE, model), graph, labels)
 
 
-def _plan_encoder(model: CGE, graph: Graph, labels: TaskLabels, split: LabelSplit, counts: dict[str, int]) -> FitPlan:
+def _plan_encoder(model: CGE, graph: Graph, labels: TaskLabels) -> FitPlan:
+    split = labels.split(model)
     settings, labeled_rows = encoder_settings(model, len(labels.classes)), fits_labeled_rows(model, graph)
     features: Any = graph.features
     n_learned = len(nodes_without_features(graph, model.inputs))
@@ -70,8 +66,13 @@ def _plan_encoder(model: CGE, graph: Graph, labels: TaskLabels, split: LabelSpli
     names = [settings.weighting, *(each.weighting for each in candidates if each.stage == "weighting")]
     # principal components are computed from all features
     entries = max(whole.entries, feature_entries(graph)) if whole.inputs == "features" else whole.entries
+    n_train, n_outer = len(labels.train if split.refit else split.train), len(split.train)
     return FitPlan(
-        labels=counts | {"outer": len(split.train) if any(map(is_learned, names)) else 0},
+        labels={
+            "train": n_train,
+            "outer": n_outer if any(map(is_learned, names)) else 0,
+            "validation": len(split.validation),
+        },
         refit=split.refit,
         sizes={"dim": settings.dim, "hops": settings.hops, "n_estimators": model.n_estimators},
         peak_bytes=encoder_memory(candidates, work, nodes=len(graph), entries=entries, columns=whole.columns),
@@ -82,15 +83,12 @@ def _plan_encoder(model: CGE, graph: Graph, labels: TaskLabels, split: LabelSpli
     )
 
 
-def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bool) -> FitPlan:
-    params = flat_params(model)
-    sizes = {name: params[name] for name in ("dim", "walks_per_node", "walk_length", "window")}
-    softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
-    name = model.weighting if isinstance(model.weighting, str) else "custom"
-    if name != "uniform" and model.outer == "unrolled":
-        half = (counts["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
-        counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
-    more: dict[str, Any] = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
-    more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
-    more |= {"outer_labels": model.outer_labels}
-    return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, feature_entries(graph), **sizes))
+def _plan_paper(model: PaperCGE, graph: Graph, labels: TaskLabels) -> FitPlan:
+    settings, stages = training_settings(model), label_stages(model, labels)
+    sizes = {name: getattr(settings, name) for name in ("dim", "walks_per_node", "walk_length", "window")}
+    name = settings.weighting if isinstance(settings.weighting, str) else "custom"
+    more: dict[str, Any] = {"setting": settings.setting, "weighting": name}
+    more |= {"loss": "softmax" if settings.full_softmax(graph) else "negative", "negatives": settings.negatives}
+    more |= {"max_epochs": settings.total_epochs, "outer_labels": model.outer_labels}
+    peak_bytes = paper_memory(name, graph.num_nodes, feature_entries(graph), **sizes)
+    return FitPlan(count_labels(stages), len(stages) > 1, sizes | more, peak_bytes)

@@ -20,6 +20,7 @@ from cge.graph import Graph
 from cge.models.pair_inputs import candidate_pairs, neighbor_matrix, pair_inputs
 from cge.models.sparse_products import unit_rows
 from cge.randomness import generator
+from cge.training.dense_scale import feature_scale, scaled_unit_rows
 
 _HELD_OUT = 0.1, 0.1  # shares of the edges that train the scores, and that select the penalty
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # inverse penalties of the logistic regression
@@ -171,8 +172,7 @@ def _feature_vectors(graph: Graph) -> dict[str, Array]:
         present = np.maximum(np.bincount(features.indices, minlength=features.shape[1]), 1)
         rows: Any = unit_rows(sp.csr_array(features.multiply(np.log1p(len(graph) / present)[None, :])))
     else:
-        spread = np.maximum(features.std(axis=0), 1e-9)
-        rows = unit_rows((features - features.mean(axis=0)) / spread)
+        rows = scaled_unit_rows(features, feature_scale(features))
     dim = min(features.shape[1], 4 * _DIM)
     projection = np.eye(features.shape[1], dtype=np.float32)
     if dim < features.shape[1]:

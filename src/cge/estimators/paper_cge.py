@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from cge.training.candidates import MIN_VALIDATION
 if TYPE_CHECKING:
     from cge.estimators.paper_model import PaperModel
     from cge.models.path_networks import PathWeighting
+    from cge.training.paper_parameters import TrainingSettings
 
 _COLLAPSED, _CONSTANT = 0.02, 0.02  # mean of A below the one, relative standard deviation of A below the other
 
@@ -122,40 +123,31 @@ class PaperCGE(PathEstimator):
             problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
 
-    def _outer_labels(
-        self, codes: Array, train_idx: Array, validation_idx: Array
-    ) -> tuple[Array, bool, tuple[Sequence[Array], Array]]:
-        """Return all labels, whether the outer ones are outer only, these in folds and the remaining validation."""
-        return codes, self.outer_labels == "validation", _outer_folds(self, codes, train_idx, validation_idx)
+    def _outer_labels(self, codes: Array, train_idx: Array, validation_idx: Array) -> StageLabels:
+        """Return the labels of a training, of which some are labels of the outer problem."""
+        folds, remaining = _outer_folds(self, codes, train_idx, validation_idx)
+        return StageLabels(codes, train_idx, remaining, folds, self.outer_labels == "validation")
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
         """Train, with labels held out for validation and a second training where no validation labels are given."""
         import torch
 
         from cge.estimators.paper_model import PaperModel, normalized_features
-        from cge.training.paper_parameters import TrainingSettings
         from cge.training.paper_training import train
 
-        train_idx, validation_idx, refit, _ = labels.split(self)
-        params, features = flat_params(self), normalized_features(graph.features, self.n_jobs)
-        names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
-        settings = TrainingSettings(**{name: params[name] for name in names}, seed=self.random_state)
+        settings, stages = training_settings(self), label_stages(self, labels)
+        features, seen = normalized_features(graph.features, self.n_jobs), count_labels(stages)
 
-        def make_task(nodes: Array, validation: Array) -> tuple[Task, dict[str, int]]:
-            codes, outer_only, (folds, remaining) = self._outer_labels(labels.codes, nodes, validation)
-            parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (nodes, remaining, *folds)]
-            seen = {"train": len(nodes), "outer": sum(map(len, folds)), "validation": len(remaining)}
-            roles = parts[0], parts[1], parts[2:]
-            task = Task(graph, features, torch.from_numpy(codes), labels.target, *roles, outer_only)
-            return task, seen
-
-        def run(task: Task, stage: str, stop_after: int | None = None) -> Any:
+        def run(part: StageLabels, stage: str, stop_after: int | None = None) -> Any:
+            arrays = part.train, part.validation, *part.folds
+            nodes = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+            roles = nodes[0], nodes[1], nodes[2:]
+            task = Task(graph, features, torch.from_numpy(part.codes), labels.target, *roles, part.outer_only)
             saved, writer = checkpoints.read(stage), checkpoints.writer(stage)
             return train(task, settings, stop_after=stop_after, saved=saved, callback=callback, on_state=writer)
 
-        task, seen = make_task(train_idx, validation_idx)
-        trained = run(task, "select" if refit else "train")
-        validation_idx = task.validation.numpy()
+        train_idx, validation_idx, refit = stages[0].train, stages[0].validation, len(stages) > 1
+        trained = run(stages[0], "select" if refit else "train")
         matrix = labels.matrix(validation_idx)
         model = PaperModel(
             graph=graph,
@@ -173,9 +165,7 @@ class PaperCGE(PathEstimator):
             model.temperature = labels.target.fit_temperature(plain, labels.codes[validation_idx])
         model.validation = ValidationNodes(validation_idx, matrix, model.probabilities(None, validation_idx))
         if refit:
-            task, seen = make_task(labels.train, np.empty(0, np.int64))
-            again = run(task, "refit", trained.best_epoch)
-            seen = seen | {"validation": len(validation_idx)}
+            again = run(stages[1], "refit", trained.best_epoch)
             model = replace(
                 model,
                 parameters=again.parameters,
@@ -189,6 +179,41 @@ class PaperCGE(PathEstimator):
         from cge.estimators.paper_model import restore_paper
 
         return restore_paper(self, graph, classes, metadata, arrays)
+
+
+class StageLabels(NamedTuple):
+    """The labels of one training: `codes` of all nodes, and the numbers of training, validation and outer nodes.
+
+    With `outer_only` the `folds` are used in the outer problem only, otherwise they are folds of the training nodes.
+    """
+
+    codes: Array
+    train: Array
+    validation: Array
+    folds: Sequence[Array]
+    outer_only: bool
+
+
+def label_stages(estimator: PaperCGE, labels: TaskLabels) -> tuple[StageLabels, ...]:
+    """Return the labels of the first training, and of the second, on all of them, where one follows."""
+    train_idx, validation_idx, refit, _ = labels.split(estimator)
+    parts = [(train_idx, validation_idx)] + [(labels.train, np.empty(0, np.int64))] * refit
+    return tuple(estimator._outer_labels(labels.codes, *part) for part in parts)
+
+
+def count_labels(stages: Sequence[StageLabels]) -> dict[str, int]:
+    """Return how many labels the last training uses, and how many validate the first."""
+    last = stages[-1]
+    outer = sum(map(len, last.folds))
+    return {"train": len(last.train), "outer": outer, "validation": len(stages[0].validation)}
+
+
+def training_settings(estimator: PaperCGE) -> TrainingSettings:
+    """Return the settings of a training."""
+    from cge.training.paper_parameters import TrainingSettings
+
+    params, names = flat_params(estimator), [field.name for field in fields(TrainingSettings) if field.name != "seed"]
+    return TrainingSettings(**{name: params[name] for name in names}, seed=estimator.random_state)
 
 
 def _outer_folds(

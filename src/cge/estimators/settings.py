@@ -81,22 +81,23 @@ class Setting:
         kinds = {"int": "an integer", "float": "a number", "bool": "True or False", "tuple": "a sequence of names"}
         words = kinds.get(kind, f"a {kind}")
         also = "".join(f", {number}" for number in self.also)
-        return Message(f"{words} {self._bounds()}".strip(), also, or_none)
+        return Message(" ".join(filter(None, (words, *self._bounds()))), also, or_none)
 
     def sentence(self) -> str:
         """Return the meaning and the legal values, with a capital letter, but for λ and ξ."""
-        bounds = "" if self.also else self._bounds().removeprefix("of ").removeprefix("from ")
+        bounds = "" if self.also else self._bounds()[1]
         if isinstance(self.choices, tuple):
             bounds += ", ".join(map(repr, self.choices))
         first = self.help[0].upper() if self.help[0].isascii() else self.help[0]
         return f"{first}{self.help[1:]}{f'; {bounds}' if bounds else ''}"
 
-    def _bounds(self) -> str:
+    def _bounds(self) -> tuple[str, str]:
+        """Return the bounds in words, after the preposition that joins them to a noun."""
         if self.low is not None and self.high is not None:
-            return f"from {self.low:g} to {self.high:g}"
+            return "from", f"{self.low:g} to {self.high:g}"
         if self.above is not None:
-            return f"above {self.above:g}" + ("" if self.high is None else f", at most {self.high:g}")
-        return "" if self.low is None else f"of at least {self.low:g}"
+            return "", f"above {self.above:g}" + ("" if self.high is None else f", at most {self.high:g}")
+        return ("", "") if self.low is None else ("of", f"at least {self.low:g}")
 
     def expected(self, kind: str, value: Any) -> Message:
         """Return what is legal instead of a value that is not."""

@@ -18,7 +18,7 @@ from cge.models.propagation import FixedPropagation, TransitionMatrix, normalize
 
 
 class PathClassifier(nn.Module):
-    """Vectors z = Σ_paths A(p) x(end) W + o, and class scores ReLU(z) Vᵀ + c, or z + c where there is no V.
+    """Vectors z = Σ_paths A(p) x(endpoint) W + o, and class scores ReLU(z) Vᵀ + c, or z + c where there is no V.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
     inputs are. `label_weight` is the coefficient of the label scores in the class scores, if labels are propagated. A
@@ -137,7 +137,7 @@ class SparseClassifier(PathClassifier):
 
 
 class LogisticClassifier(PathClassifier):
-    """Linear class scores z + c of propagated inputs, z = Σ_paths A(p) x(end) W (of unit length or not)."""
+    """Linear class scores z + c of propagated inputs, z = Σ_paths A(p) x(endpoint) W (of unit length or not)."""
 
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from cge.models.sparse_products import SparseFeatures, dense_product, input_prod
 
 @dataclass(frozen=True, eq=False)
 class FixedClassifier:
-    """Vectors z = Σ_paths A(p) x(end) W + o and class scores ReLU(z) Vᵀ + c, or z + c where there is no V.
+    """Vectors z = Σ_paths A(p) x(endpoint) W + o and class scores ReLU(z) Vᵀ + c, or z + c where there is no V.
 
     `projection (f, d)` is W, `offset (d,)` the bias o, `label_weight` the coefficient β of the label scores in the
     class scores, and `output_weight (classes, d)` V, `output_bias (classes,)` c. `cge.models.classifiers` trains them.

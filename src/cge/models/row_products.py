@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.npy_header import read_header
 from cge.parallel import float_kernel, prefetch, resolve_jobs, run_blocks, split_blocks
 
 _PIECES = 8  # parts of a block of rows for each thread
@@ -34,8 +35,7 @@ class FileArray:
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as stream:
-            np.lib.format.read_magic(stream)
-            self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(stream)
+            self.shape, self.dtype = read_header(stream)
             self.path, self._offset = path, stream.tell()
         self._row = int(np.prod(self.shape[1:], dtype=np.int64))
 

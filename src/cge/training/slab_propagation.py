@@ -19,7 +19,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.stored.folder import SLAB_COLUMNS, StoredGraph, open_graph
-from cge.data.stored.work_files import load_json, open_array, renamed, save_array, save_json
+from cge.data.stored.work_files import load_array, load_json, open_array, renamed, save_array, save_json
 from cge.engine import Engine
 from cge.errors import FileFormatError, InputError
 from cge.models.row_products import (
@@ -101,7 +101,7 @@ class SlabTasks:
         """P, mapped into memory where it fits."""
         stored, about = self.stored, load_json(self.folder / "walk.json")
         own_loops = open_array(self.folder / "own-loops.npy") if stored.self_loops else None
-        degree = np.load(self.folder / "degree.npy")
+        degree = load_array(self.folder / "degree.npy")
         return WalkMatrix(*self._rows(), degree, float(about["loop_weight"]), own_loops)
 
     def _rows(self) -> tuple[Any, Any, Any]:
@@ -147,7 +147,7 @@ class SlabTasks:
     def _inverse_lengths(self) -> Array:
         squares = np.zeros(self.stored.num_nodes)
         for number in range(len(self.stored.slab_names)):
-            squares += np.load(self.folder / f"squares-{number:04d}.npy")
+            squares += load_array(self.folder / f"squares-{number:04d}.npy")
         return inverse_lengths(squares)
 
     @cached_property
@@ -157,12 +157,12 @@ class SlabTasks:
 
     def inputs(self, number: int, first: int, stop: int) -> Array:
         """Return the inputs of some nodes, columns of one slab: scaled features with rows of unit length."""
-        scale = np.load(self.folder / f"scale-{number:04d}.npy")
+        scale = load_array(self.folder / f"scale-{number:04d}.npy")
         return np.asarray(scaled_rows(self._slab(number), scale, first, stop) * self.lengths[first:stop, None])
 
     def dense_scale(self) -> tuple[Array, Array]:
         """Return mean and standard deviation of the features, `(f,)` each."""
-        scales = [np.load(self.folder / f"scale-{number:04d}.npy") for number in range(len(self.stored.slab_names))]
+        scales = [load_array(self.folder / f"scale-{number:04d}.npy") for number in range(len(self.stored.slab_names))]
         center, spread = np.concatenate(scales, axis=1)
         return center, spread
 

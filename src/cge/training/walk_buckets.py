@@ -21,7 +21,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.stored.folder import StoredGraph
-from cge.data.stored.work_files import load_json, open_array, save_array, save_json
+from cge.data.stored.work_files import load_array, load_json, open_array, save_array, save_json
 from cge.engine import Engine
 from cge.parallel import split_blocks
 from cge.randomness import generator, key
@@ -169,10 +169,10 @@ class BucketTasks:
         other = (part + shift) % self.parts
         if self.table("source", part, step + 1).exists():
             return
-        tables = np.load(self.table("source", part, step)), np.load(self.table("target", other, step))
+        tables = load_array(self.table("source", part, step)), load_array(self.table("target", other, step))
         negatives = self.negative_table(other)
         for block in range(self.walk_blocks) if negatives is not None else ():
-            walks = np.load(self.walks_of(turn, block))
+            walks = load_array(self.walks_of(turn, block))
             self._train_block(walks, turn, block, (part, other), tables, negatives)
         save_array(self.table("target", other, step + 1), tables[1])
         save_array(self.table("source", part, step + 1), tables[0])  # the last one: then the task is done

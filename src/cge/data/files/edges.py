@@ -28,8 +28,7 @@ from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
 from cge.errors import FileFormatError, InputError, Message, format_list, format_value
 from cge.ids import factorize
 
-AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
-
+_AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
 _NO_WEIGHTS = Message.of("remove the edge, or pass {weighted} to ignore weights", weighted=False)
 _PARTS = ("source", "target", "weight", "edge_type")
 _FEATURE = "feature "  # before the column of an edge feature, among the parts
@@ -191,14 +190,16 @@ def has_integer_ids(table: Table, columns: Mapping[str, int]) -> bool:
     types = [table.types[column] for column in endpoints]
     numeric = list(map(is_number, types))
     if any(numeric) and not all(numeric):
-        raise FileFormatError(table.path, f"sources are {types[0]}, but targets are {types[1]}", hint=AS_TEXT)
+        problem = f"sources are {types[0]}, but targets are {types[1]}"
+        raise FileFormatError(table.path, problem, hint=_AS_TEXT, parameter="ids")
     return all(numeric)
 
 
 def edge_fields(columns: Mapping[str, int], integer_ids: bool, reason: str) -> list[Field]:
     """Return the columns to read, with what messages say about them."""
     kind = INTEGER if integer_ids else NAME
-    fields = [Field(columns[part], kind, "node id", reason, AS_TEXT) for part in ("source", "target")]
+    endpoints = columns["source"], columns["target"]
+    fields = [Field(column, kind, "node id", reason, _AS_TEXT, parameter="ids") for column in endpoints]
     if "weight" in columns:
         fields.append(Field(columns["weight"], NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
     for part, column in columns.items():

@@ -171,12 +171,15 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def _integers(path: Path, column: pa.Array, field: Field) -> Array:
+    problem = f"expected integers as {field.what}"
     if not is_number(column.type):
-        raise FileFormatError(path, f"expected integers as {field.what}, found {column.type}", hint=field.hint)
+        problem = f"{problem}, found {column.type}"
+        raise FileFormatError(path, problem, hint=field.hint, parameter=field.parameter)
     try:
         values: Array = column.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise FileFormatError(path, f"expected integers as {field.what} ({error})", hint=field.hint) from None
+        problem = f"{problem} ({error})"
+        raise FileFormatError(path, problem, hint=field.hint, parameter=field.parameter) from None
     return values
 
 

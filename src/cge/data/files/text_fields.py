@@ -73,7 +73,7 @@ class Field:
 
     A number must be finite, and above zero where `positive` is set. It may be missing where `optional` is set: an empty
     field, or one that says so, is read as NaN; a name is then empty. `quote_hint` is the hint for a row with too many
-    fields.
+    fields, `parameter` the one that errors of an integer name.
     """
 
     column: int
@@ -84,6 +84,7 @@ class Field:
     positive: bool = False
     optional: bool = False
     quote_hint: str = ""
+    parameter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -210,14 +211,16 @@ def _raise_problem(
         tokenizer.HUGE: f"the {what} {value} does not fit in 64 bits",
         tokenizer.NO_INTEGER: f"expected an integer {what}{field.reason}, found {value}",
     }
-    hint = field.hint if problem in (tokenizer.HUGE, tokenizer.NO_INTEGER) else ""
+    hint, parameter = "", None
+    if problem in (tokenizer.HUGE, tokenizer.NO_INTEGER):
+        hint, parameter = field.hint, field.parameter
     if problem == tokenizer.EMPTY and field.quote_hint:
         hint = field.hint
     if problem == tokenizer.RAGGED and len(values) > dialect.columns:
         hint = field.quote_hint
     if problem == tokenizer.RAGGED and "{" in text and text.rstrip().endswith("}"):
         hint = PLAIN_NETWORKX
-    raise FileFormatError(path, texts[problem], line, hint=hint)
+    raise FileFormatError(path, texts[problem], line, hint=hint, parameter=parameter)
 
 
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:

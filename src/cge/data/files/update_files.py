@@ -10,7 +10,7 @@ from cge.checks import checked_features
 from cge.data.files.attribute_tables import read_attributes
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edge_summary import summarize_edges
-from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
+from cge.data.files.edges import EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.node_tables import (
     FeatureTable,
@@ -88,7 +88,7 @@ def _new_edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
     try:
         table = load_edges(path, options, optional_features=True)
     except FileFormatError as error:
-        if text_ids or error.hint != AS_TEXT:
+        if text_ids or error.parameter != "ids":
             raise
         raise FileFormatError(path, error.problem, error.line, hint="the ids of the graph are integers") from None
     if not isinstance(table, EdgeTable):

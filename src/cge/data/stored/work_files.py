@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.npy_header import read_header
 
 _HASH_BYTES = 1 << 22
 
@@ -85,15 +86,15 @@ def join_arrays(path: Path, parts: Sequence[Array]) -> None:
 
 def open_array(path: Path) -> Array:
     """Return a memory-mapped array, read-only; an empty one is read."""
-    array: Array = np.load(path, allow_pickle=False)[:0] if _is_empty(path) else np.load(path, "r", allow_pickle=False)
-    return array
-
-
-def _is_empty(path: Path) -> bool:
     with path.open("rb") as stream:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        return 0 in read(stream)[0]
+        shape, dtype = read_header(stream)
+        offset = stream.tell()
+    return np.empty(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", offset, shape)
+
+
+def load_array(path: Path) -> Array:
+    """Return the array of a file, in memory."""
+    return np.array(open_array(path))
 
 
 def sha256(path: Path) -> str:
