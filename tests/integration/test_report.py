@@ -690,9 +690,7 @@ def test_captions_of_the_papers_weights(weighting: str) -> None:
     assert not any("elative weight" in text or "propagated inputs" in text for text in captions.values())
     weight = "A(p) = 1 for every path." if weighting == "uniform" else "A(p): weight of path p, from 0 to 1"
     assert weight in captions["explorer-caption"]
-    assert (
-        "“Ends at” says which data of the last node contribute: its inputs (a vector)." in captions["explorer-caption"]
-    )
+    assert "“Ends at” says which data of the last node contribute: its vector." in captions["explorer-caption"]
     assert "A path is a walk: nodes may repeat. In the drawings" in captions["explorer-caption"]  # without self-loops
     assert "an attribution, not an exact sum" in captions["explorer-caption"]
     assert ("Uniform weights: A(p) = 1 for every path." in contents["weighting"]) == (weighting == "average")
@@ -720,7 +718,7 @@ def test_captions_of_the_path_explorer(weighting: str, labels: bool) -> None:
     model = quick_cge(weighting, classifier="mlp", label_propagation=labels, validation_fraction=0.0, **settings)
     contents = report_contents(model.fit(graph, partial_labels()))
     caption = contents["captions"]["explorer-caption"]
-    inputs, part = ("inputs", "its inputs (a vector)") if weighting == "lstm" else ("features", "its features")
+    inputs, part = ("inputs", "its walk embedding") if weighting == "lstm" else ("features", "its features")
     assert f"with what their {inputs}{' and training labels' * labels} contribute" in caption
     assert (
         f"“Ends at” says which data of the last node contribute: {part}{' or its training label' * labels}." in caption
@@ -852,7 +850,7 @@ def test_the_labels_and_the_loss_of_the_outer_problem_of_the_paper() -> None:
     assert "3 validation labels. Path weights were learned on 3 other validation labels." in halves["summary"][0]
     assert "Path weights were learned" not in paper["summary"][0]
     assert "Outer loss: loss on held-out labels" in folds["captions"]["curves-caption"]
-    assert "Outer loss: weighted path loss after the virtual step" in paper["captions"]["curves-caption"]
+    assert "Outer loss: weighted path loss after a trial gradient step" in paper["captions"]["curves-caption"]
     assert {"outer_paths", "outer"} <= dict(folds["settings"]).keys()
     uniform = contents_of(weighting="uniform")
     assert {"outer_paths", "outer", "n_folds"} & dict(uniform["settings"]).keys() == set()

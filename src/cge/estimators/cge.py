@@ -121,8 +121,7 @@ class CGE(PathEstimator):
     _: KW_ONLY
     hops: int = param(
         4,
-        "maximum number of hops (edges) to a node whose features (or other inputs) are used; 0: the node itself; "
-        "training labels may be propagated over up to ten",
+        "maximum number of hops (edges) to a node whose features (or other inputs) are used; propagated labels: up to ten",
         low=0,
         high=100,
     )

@@ -211,13 +211,13 @@ def _register_all() -> None:
     text = "the probabilities of a random walk"
     register_weighting(WeightingSpec("uniform", text, uniform, search=simple))
     register_weighting(WeightingSpec("degree", "symmetric normalization, as in GCN", degree, search=simple))
-    text = "symmetric normalization, with more weight for edges between nodes of similar features, aggregated over "
-    text += "neighborhoods"
+    text = "symmetric normalization, more weight for edges between nodes of similar features"
     register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
     by_relation: dict[str, Any] = {"by_relation": True, "search": SearchRole("closed form")}
     for b, name, normalization in ((0.0, "uniform", "row"), (0.5, "degree", "symmetric")):
         make = partial(_hop_profile, (), b, by_relation=True)
-        text = f"{normalization} normalization within each relation (source type, edge type, target type)"
+        relation = "relation (source type, edge type, target type)" if b == 0 else "relation"
+        text = f"{normalization} normalization within each {relation}"
         register_weighting(WeightingSpec(f"relation-{name}", text, make, **by_relation))
     text = "learned weights of metapaths (sequences of relations)"
     register_weighting(WeightingSpec("metapaths", text, metapaths=True, search=learned))
@@ -230,7 +230,7 @@ def _register_all() -> None:
         equal: dict[str, Any] = {"metapaths": True, "equal_metapaths": (edges, b), "selectable": False}
         name = f"equal weights of metapaths{length_text} (b={b:g})"
         register_weighting(WeightingSpec(name, text, search=SearchRole("metapaths"), min_hops=edges or 0, **equal))
-    text = "learned weights of relations (source type, edge type, target type) and of edge inputs"
+    text = "learned weights of relations and of edge inputs, normalized within each relation"
     register_weighting(WeightingSpec("relations", text, train_hops=False, by_relation=True, search=learned))
     text = "learned coefficients of edge inputs (similarity, degrees, types)"
     register_weighting(WeightingSpec("edges", text, train_hops=False, search=learned))

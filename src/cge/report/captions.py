@@ -77,9 +77,10 @@ def _curves_caption(model: PathEstimator) -> str:
 def _explorer_caption(model: PathEstimator, explainer: Explainer) -> str:
     """Return what the path explorer shows, which depends on the inputs, the weighting and label propagation."""
     has_features, has_labels = explainer.score_function.features is not None, _has_label_paths(explainer)
-    inputs = "features" if has_features else resolve_inputs(str(model.get_params().get("inputs")), model.graph_)
-    part = {"features": "its features", "walks": "its walk embedding"}.get(inputs, "its learned input")
-    inputs = inputs if has_features else "inputs"
+    inputs, part = ("features", "its features") if has_features else ("inputs", "its vector")
+    if model.fitted_.exact and not has_features:
+        walks = resolve_inputs(str(model.get_params()["inputs"]), model.graph_) == "walks"
+        part = "its walk embedding" if walks else "its learned input"
     parts, part = (f"{inputs} and training labels", f"{part} or its training label") if has_labels else (inputs, part)
     texts = model.fitted_.target.texts
     sentences = [f"What contributes most to the {texts.predicted_score}, positively or negatively:"]
