@@ -121,7 +121,8 @@ class CGE(PathEstimator):
     _: KW_ONLY
     hops: int = param(
         4,
-        "maximum number of hops (edges) to a node whose features (or other inputs) are used; propagated labels: up to ten",
+        "maximum number of hops (edges) to a node whose features (or other inputs) are used; "
+        "propagated labels: up to ten",
         low=0,
         high=100,
     )
