@@ -1,7 +1,8 @@
 """Record or check the sha256 of predictions and vectors, to see whether a change of the code changes a result.
 
-`fingerprints.py --record` adds fits that are missing to `results/fingerprints.json`; without it the same fits are run and compared with that
-file. Needs `CGE_DATA_DIR` for CITESEER and chameleon. Hashes hold for one kind of processor and one set of versions.
+`fingerprints.py --record` adds fits that are missing to `results/fingerprints.json`; without it the same fits are run
+and compared with that file. Needs `CGE_DATA_DIR` for CITESEER and chameleon. Hashes hold for one kind of processor
+and one set of versions.
 """
 
 from __future__ import annotations
