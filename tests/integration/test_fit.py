@@ -135,7 +135,8 @@ def options_in(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch
     output = capsys.readouterr().out
     assert "cge fit edges.csv --labels labels.csv --out model" in output
     assert "callable" not in output
-    return re.findall(r"^│ \*? +(--[a-z-]+) ", output.replace("│ --", "│  --"), re.MULTILINE)
+    # Lines of a wrapped description, which may begin with a flag too, are indented further.
+    return re.findall(r"^│ \*? {1,6}(--[a-z-]+) ", output.replace("│ --", "│  --"), re.MULTILINE)
 
 
 def test_help_has_twelve_options_and_help_all_the_rest(
