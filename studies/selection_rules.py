@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.metrics import log_losses, scale_probabilities
+from cge.metrics import COARSE_TEMPERATURES, log_losses, scale_probabilities
 from cge.training.candidate_evaluation import CandidateScore, is_better, ties_with_best
 from cge.training.selection import ensemble_weights
 
@@ -33,8 +33,6 @@ class TwoStages:
 
 
 Rules = Mapping[str, Rule | TwoStages]
-
-_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +55,9 @@ class Outputs:
                 log_losses(scale_probabilities(each.astype(np.float64), temperature), self.labels).mean()
                 for each in self.probabilities
             ]
-            for temperature in _TEMPERATURES
+            for temperature in COARSE_TEMPERATURES
         ]
-        return [_TEMPERATURES[int(column.argmin())] for column in np.array(losses).T]
+        return [COARSE_TEMPERATURES[int(column.argmin())] for column in np.array(losses).T]
 
     def calibrated_by(self, other: Outputs) -> Outputs:
         """Return the probabilities at the temperatures that are best for other nodes: so the model averages them."""

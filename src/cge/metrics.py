@@ -16,7 +16,7 @@ from cge.arrays import Array
 _SMALLEST = 1e-12  # probabilities below this count as this, so that their logarithm is finite
 _TEMPERATURES = 5.0 ** (np.arange(-97, 41) / 40)  # 0.02 to 5
 _STRIDE = 12  # every how many temperatures the first search goes
-_COARSE_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+COARSE_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
 def predicted_indicators(probabilities: Array, multilabel: bool) -> Array:
@@ -128,7 +128,7 @@ def logit_log_losses(logits: Array, labels: Array) -> Array:
 
 def calibrated_log_losses(logits: Array, labels: Array) -> Array:
     """Return `logit_log_losses` at the best of nine temperatures, so that the scale of logits does not matter."""
-    losses = [logit_log_losses(logits / temperature, labels) for temperature in _COARSE_TEMPERATURES]
+    losses = [logit_log_losses(logits / temperature, labels) for temperature in COARSE_TEMPERATURES]
     return min(losses, key=lambda each: float(each.mean()))
 
 

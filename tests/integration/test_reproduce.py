@@ -76,6 +76,17 @@ def test_tables_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tables["graphs"]["cora"]["edges+hops"]["against uniform"]["gain"] == pytest.approx(0.03)
 
 
+@pytest.mark.parametrize(
+    ("row", "summary"),
+    [
+        ({"test": 0.8123, "weighting": "degree", "seconds": 3.2}, "  test 0.8123  degree  3 s"),
+        ({"test": [0.8, 0.7], "seconds": [1.0, 2.0]}, ""),  # of all candidates of a search
+    ],
+)
+def test_a_finished_cell_is_printed_with_its_single_values(row: dict[str, Any], summary: str) -> None:
+    assert checkout._cell_summary(row) == summary
+
+
 def test_no_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "weights", "--show", "--out", str(tmp_path / "new")]) == 0
     assert capsys.readouterr().out.startswith("0 cells in ")

@@ -55,7 +55,7 @@ def weighted_ensemble(
         outputs = target.outputs(part.trainer.best_scores(task.validation).numpy().astype(np.float64))
         return replace(part, temperature=target.fit_temperature(outputs, labels))
 
-    def outputs(part: EnsemblePart) -> Array:
+    def calibrated_outputs(part: EnsemblePart) -> Array:
         outputs = target.outputs(class_scores(part.trainer).astype(np.float64))
         return target.scale(outputs, target.fit_temperature(outputs, labels))
 
@@ -63,7 +63,7 @@ def weighted_ensemble(
         selected, averaged = ([calibrated(part) for part in parts] for parts in (selected, averaged))
     if not averaged:
         return [replace(part, weight=1 / len(selected)) for part in selected]
-    candidates = [np.mean([outputs(part) for part in selected], axis=0), *(outputs(part) for part in averaged)]
+    candidates = [np.mean([*map(calibrated_outputs, selected)], axis=0), *map(calibrated_outputs, averaged)]
     weight, *weights = ensemble_weights(candidates, lambda mean: target.output_losses(mean, labels)).tolist()
     used = [replace(part, weight=each) for part, each in zip(averaged, weights, strict=True) if each > 0]
     return [

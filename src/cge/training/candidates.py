@@ -254,12 +254,10 @@ class _CandidateList:
         closed_forms = [
             spec for spec in self._specs("simple", "closed form", "hop profile") if spec.name != self.reference
         ]
-        for with_default in (False, True):
-            for spec in closed_forms:
-                required = reference_is_simple and spec in simple
-                for classifier, conditions in self._weighting_classifiers(spec):
-                    if with_default == (_NOT_DEFAULT in conditions):
-                        yield from self._weighting(spec, classifier, *conditions, required=required)
+        pairs = [(spec, *each) for spec in closed_forms for each in self._weighting_classifiers(spec)]
+        for spec, classifier, conditions in sorted(pairs, key=lambda pair: _NOT_DEFAULT in pair[2]):
+            required = reference_is_simple and spec in simple
+            yield from self._weighting(spec, classifier, *conditions, required=required)
         for spec in self._specs("metapaths"):
             for classifier, _ in self._weighting_classifiers(spec):
                 yield from self._weighting(spec, classifier)
